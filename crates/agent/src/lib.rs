@@ -1,0 +1,1 @@
+//! How ip-masq-agent reads its config, watches the node and programs the kernel. All IO lives in this crate.

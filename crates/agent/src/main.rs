@@ -1,0 +1,3 @@
+//! The program: parses the command line and runs the daemon or a tool.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! The integration tests: the built program against real kernels, namespaces and packets.
