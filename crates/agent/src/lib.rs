@@ -1,1 +1,5 @@
 //! How ip-masq-agent reads its config, watches the node and programs the kernel. All IO lives in this crate.
+
+pub mod cli;
+pub mod config_file;
+pub mod log;

@@ -1,0 +1,149 @@
+//! What a checked command line asks for: one type per command.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use crate::log::LogOptions;
+
+/// Where the config is read from unless `--config` names another place.
+pub const DEFAULT_CONFIG_PATH: &str = "/etc/config/ip-masq-agent";
+
+/// A command line that asks for something.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// Run the daemon.
+    Daemon(Box<DaemonOptions>),
+    /// Parse the config and say what is wrong with it.
+    Check(CheckOptions),
+    /// Print what the daemon would load.
+    Render(RenderOptions),
+    /// Show the whole thing at work in private namespaces.
+    Demo(DemoOptions),
+    /// Print the version.
+    Version,
+    /// Print a help text.
+    Help(Topic),
+}
+
+/// What a help text is about: the daemon, or one of the tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Topic {
+    /// The program run without a tool's name.
+    Daemon,
+    /// `check`.
+    Check,
+    /// `render`.
+    Render,
+    /// `demo`.
+    Demo,
+}
+
+impl Topic {
+    /// The tools, in the order in which help lists them.
+    pub const TOOLS: [Topic; 3] = [Topic::Check, Topic::Render, Topic::Demo];
+
+    /// The first word that chooses the tool; the daemon has none.
+    pub fn word(self) -> Option<&'static str> {
+        match self {
+            Topic::Daemon => None,
+            Topic::Check => Some("check"),
+            Topic::Render => Some("render"),
+            Topic::Demo => Some("demo"),
+        }
+    }
+}
+
+/// Everything the daemon is told on its command line.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DaemonOptions {
+    /// The flags that shape the policy together with the config.
+    pub policy: masq::config::Flags,
+    /// The name of the iptables chain: 1 to 28 bytes that iptables takes as a chain's name.
+    pub masq_chain: String,
+    /// The config file, or a directory of them.
+    pub config_path: PathBuf,
+    /// Which backend programs the kernel.
+    pub backend: BackendChoice,
+    /// Whether an unknown key is an error.
+    pub strict: bool,
+    /// Apply the policy, then exit.
+    pub once: bool,
+    /// Where HTTP is to be served; `None` is nowhere.
+    pub http_bind_address: Option<SocketAddr>,
+    /// Where and how to log.
+    pub log: LogOptions,
+    /// Remove our rules at exit.
+    pub cleanup_on_exit: bool,
+    /// Make the kernel refuse other programs' changes to our table.
+    pub protect_table: bool,
+    /// The words behind the flags, which the daemon does not act on.
+    pub ignored_words: Vec<String>,
+    /// Further remarks on the command line, one log line each.
+    pub warnings: Vec<String>,
+    /// Every flag with the value in force, sorted by name: the log's `FLAG:` lines.
+    pub flag_dump: Vec<(String, String)>,
+}
+
+/// `--backend`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BackendChoice {
+    /// Whichever fits the node.
+    #[default]
+    Auto,
+    /// nftables over netlink.
+    Nftables,
+    /// The iptables programs.
+    Iptables,
+}
+
+/// What `check` is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CheckOptions {
+    /// The flags that shape the policy together with the config.
+    pub policy: masq::config::Flags,
+    /// The config file or directory; `-` is standard input.
+    pub config_path: PathBuf,
+    /// Whether an unknown key is an error, and any warning something to report.
+    pub strict: bool,
+    /// Text or JSON.
+    pub output: OutputFormat,
+}
+
+/// What `render` is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RenderOptions {
+    /// The flags that shape the policy together with the config.
+    pub policy: masq::config::Flags,
+    /// The name of the iptables chain.
+    pub masq_chain: String,
+    /// The config file or directory; `-` is standard input.
+    pub config_path: PathBuf,
+    /// The backend whose input is printed.
+    pub backend: BackendChoice,
+    /// Text or JSON.
+    pub output: OutputFormat,
+}
+
+/// What `demo` is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DemoOptions {
+    /// The flags that shape the policy together with the config.
+    pub policy: masq::config::Flags,
+    /// The config to show at work; `None` shows a built-in one.
+    pub config_path: Option<PathBuf>,
+    /// The policy flags as given, one `--name=value` word each, for the daemon that the demo starts.
+    pub policy_words: Vec<OsString>,
+    /// Text or JSON.
+    pub output: OutputFormat,
+}
+
+/// `-o`: for people or for programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OutputFormat {
+    /// Text for people.
+    #[default]
+    Text,
+    /// JSON whose keys stay the same from version to version.
+    Json,
+}
