@@ -4,3 +4,7 @@
 //! socket; the crate's `clippy.toml` turns a slip into a build error.
 
 pub mod cidr;
+pub mod ports;
+pub mod duration;
+pub mod diagnostic;
+pub mod config;

@@ -1,0 +1,164 @@
+//! Durations in the syntax of Go's `time.ParseDuration`, printed as Go prints them.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A signed span of time in nanoseconds, about 292 years at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GoDuration(pub i64);
+
+const MICROSECOND: u64 = 1_000;
+const MILLISECOND: u64 = 1_000 * MICROSECOND;
+const SECOND: u64 = 1_000 * MILLISECOND;
+const MINUTE: u64 = 60 * SECOND;
+const HOUR: u64 = 60 * MINUTE;
+
+/// The magnitude of the lowest `i64`, which a negative duration may reach.
+const LIMIT: u64 = i64::MIN.unsigned_abs();
+
+impl FromStr for GoDuration {
+    type Err = DurationError;
+
+    /// Reads an optional sign and then numbers with units, like `1h30m` or `1.5s`; a bare `0` needs no unit.
+    fn from_str(text: &str) -> Result<GoDuration, DurationError> {
+        let (negative, mut rest) = match text.as_bytes().first() {
+            Some(b'-') => (true, &text[1..]),
+            Some(b'+') => (false, &text[1..]),
+            _ => (false, text),
+        };
+        if rest == "0" {
+            return Ok(GoDuration(0));
+        }
+        if rest.is_empty() {
+            return Err(DurationError::Empty);
+        }
+        let mut total = 0_u64;
+        while !rest.is_empty() {
+            let (nanoseconds, behind) = parse_component(rest)?;
+            total = total.checked_add(nanoseconds).filter(|&sum| sum <= LIMIT).ok_or(DurationError::TooLong)?;
+            rest = behind;
+        }
+        if negative {
+            return Ok(GoDuration(total.wrapping_neg() as i64));
+        }
+        i64::try_from(total).map(GoDuration).map_err(|_| DurationError::TooLong)
+    }
+}
+
+/// Reads one number with its unit; returns its nanoseconds and the text behind it.
+fn parse_component(text: &str) -> Result<(u64, &str), DurationError> {
+    let (whole, rest) = split_digits(text);
+    let (fraction, rest) = rest.strip_prefix('.').map_or(("", rest), split_digits);
+    if whole.is_empty() && fraction.is_empty() {
+        return Err(DurationError::NotANumber { at: text.to_owned() });
+    }
+    let unit_end = rest.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(rest.len());
+    let (unit, rest) = rest.split_at(unit_end);
+    let scale = unit_nanoseconds(unit)?;
+    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| DurationError::TooLong)? };
+    let nanoseconds = whole
+        .checked_mul(scale)
+        .and_then(|n| n.checked_add(fraction_nanoseconds(fraction, scale)))
+        .filter(|&n| n <= LIMIT)
+        .ok_or(DurationError::TooLong)?;
+    Ok((nanoseconds, rest))
+}
+
+fn split_digits(text: &str) -> (&str, &str) {
+    text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
+}
+
+fn unit_nanoseconds(unit: &str) -> Result<u64, DurationError> {
+    match unit {
+        "ns" => Ok(1),
+        // The micro sign U+00B5 and the Greek letter U+03BC look alike; Go takes both.
+        "us" | "\u{b5}s" | "\u{3bc}s" => Ok(MICROSECOND),
+        "ms" => Ok(MILLISECOND),
+        "s" => Ok(SECOND),
+        "m" => Ok(MINUTE),
+        "h" => Ok(HOUR),
+        "" => Err(DurationError::NoUnit),
+        _ => Err(DurationError::UnknownUnit { unit: unit.to_owned() }),
+    }
+}
+
+/// The nanoseconds of the digits behind a decimal point, in floating point as Go does it, so that both truncate alike.
+fn fraction_nanoseconds(digits: &str, unit: u64) -> u64 {
+    let (mut value, mut scale) = (0_u64, 1.0_f64);
+    for digit in digits.bytes() {
+        // Digits that no longer fit are below a nanosecond whatever the unit.
+        if value > (i64::MAX as u64) / 10 {
+            break;
+        }
+        value = value * 10 + u64::from(digit - b'0');
+        scale *= 10.0;
+    }
+    (value as f64 * (unit as f64 / scale)) as u64
+}
+
+impl fmt::Display for GoDuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.0 < 0 { "-" } else { "" };
+        let n = self.0.unsigned_abs();
+        match n {
+            0 => f.write_str("0s"),
+            1..MICROSECOND => write!(f, "{sign}{n}ns"),
+            MICROSECOND..MILLISECOND => write!(f, "{sign}{}µs", Decimal { n, unit: MICROSECOND }),
+            MILLISECOND..SECOND => write!(f, "{sign}{}ms", Decimal { n, unit: MILLISECOND }),
+            SECOND..MINUTE => write!(f, "{sign}{}s", Decimal { n, unit: SECOND }),
+            MINUTE.. => {
+                let seconds = Decimal { n: n % MINUTE, unit: SECOND };
+                let minutes = n / MINUTE % 60;
+                match n / HOUR {
+                    0 => write!(f, "{sign}{minutes}m{seconds}s"),
+                    hours => write!(f, "{sign}{hours}h{minutes}m{seconds}s"),
+                }
+            }
+        }
+    }
+}
+
+/// `n` in units, with as many decimals as it needs.
+struct Decimal {
+    n: u64,
+    unit: u64,
+}
+
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.n / self.unit)?;
+        let fraction = self.n % self.unit;
+        if fraction == 0 {
+            return Ok(());
+        }
+        let width = self.unit.ilog10() as usize;
+        let digits = format!("{fraction:0width$}");
+        write!(f, ".{}", digits.trim_end_matches('0'))
+    }
+}
+
+/// Why a text is no duration. The message says what to write instead.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DurationError {
+    /// Nothing, or a sign alone.
+    #[error("the duration is empty; write a number with a unit, like 60s")]
+    Empty,
+    /// Something else where a number must stand.
+    #[error("a number must stand at {at:?}; write numbers with units and nothing between them, like 1m30s")]
+    NotANumber {
+        /// The text from there on.
+        at: String,
+    },
+    /// A number alone.
+    #[error("the unit is missing; write s for seconds, m for minutes or h for hours behind the number, like 60s")]
+    NoUnit,
+    /// A unit that Go does not know.
+    #[error("{unit:?} is not a unit; use h, m, s, ms, us or ns, in lower case and without blanks")]
+    UnknownUnit {
+        /// The unit as written.
+        unit: String,
+    },
+    /// Above 2^63 nanoseconds.
+    #[error("the duration is longer than 292 years, the most there is; shorten it")]
+    TooLong,
+}
