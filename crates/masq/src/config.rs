@@ -1,5 +1,6 @@
 //! The configuration: flags and files in, what they mean out.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::cidr::Cidr;
@@ -86,6 +87,17 @@ pub enum Origin {
     LinkLocal,
     /// A config file.
     File(Place),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Default => f.write_str("default list"),
+            Origin::ReservedRanges => f.write_str("default list with --nomasq-all-reserved-ranges"),
+            Origin::LinkLocal => f.write_str("link-local"),
+            Origin::File(place) => place.fmt(f),
+        }
+    }
 }
 
 /// A config that was accepted.

@@ -4,7 +4,11 @@
 //! socket; the crate's `clippy.toml` turns a slip into a build error.
 
 pub mod cidr;
-pub mod ports;
-pub mod duration;
-pub mod diagnostic;
 pub mod config;
+pub mod diagnostic;
+pub mod duration;
+pub mod partition;
+pub mod policy;
+pub mod ports;
+pub mod schedule;
+pub mod verdict;
