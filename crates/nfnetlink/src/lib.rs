@@ -1,1 +1,32 @@
 //! nf_tables over netlink: batches, sets, rules, dumps and the generation monitor, as typed values.
+//!
+//! The values of [`object`] and [`expr`] say what a ruleset holds, a [`Batch`] says how to change
+//! one, a [`Socket`] commits batches and dumps what the kernel holds, and a [`Monitor`] tells when
+//! anybody changed it. Text forms are those of nft(8); words are those of netfilter.
+
+pub mod object;
+
+pub mod expr;
+
+mod batch;
+mod syntax;
+
+mod decode;
+mod encode;
+mod uapi;
+mod wire;
+
+mod error;
+mod monitor;
+mod receive;
+mod socket;
+
+pub use batch::{Batch, Operation};
+pub use error::{Error, Refusal};
+pub use expr::Expr;
+pub use monitor::{Event, Monitor};
+pub use object::{
+    BaseChain, Chain, Counter, Elements, Flowtable, Generation, Interval, NamedObject, ObjectKind, ProtocolFamily,
+    Rule, Set, SetFlags, Table, TableFlags, TableRef,
+};
+pub use socket::{Dump, Socket};

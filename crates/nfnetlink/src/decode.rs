@@ -1,0 +1,1 @@
+//! Netlink messages to values.

@@ -1,0 +1,1 @@
+//! Netlink messages and attributes as bytes.
