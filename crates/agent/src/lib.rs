@@ -2,4 +2,5 @@
 
 pub mod cli;
 pub mod config_file;
+pub mod lab;
 pub mod log;

@@ -1,1 +1,7 @@
 //! The integration tests: the built program against real kernels, namespaces and packets.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failed expectation is how a test ends")]
+
+mod lab;
+#[allow(dead_code, reason = "what one test file does not use another does")]
+mod support;
