@@ -1,6 +1,7 @@
 //! A pod, a node and an outside in private network namespaces, to hold the kernel's verdicts against ours with real packets.
 
 pub mod daemon;
+pub mod judge;
 pub mod link;
 pub mod namespace;
 pub mod probe;
@@ -10,7 +11,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use masq::cidr::{Cidr, Family};
 
 use link::{RoutingTable, Rtnetlink, Target};
@@ -150,7 +151,7 @@ impl Lab {
         transport: Transport,
         destination: IpAddr,
     ) -> Result<Option<Seen>> {
-        probe::ensure_routable(destination)?;
+        ensure_probeable(destination)?;
         let source = SocketAddr::new(source_address(from, Family::of(destination)), source_port);
         let destination = SocketAddr::new(destination, PORT);
         match transport {
@@ -171,7 +172,7 @@ impl Lab {
     /// As [`Lab::probe`].
     pub fn probe_many(&self, from: Host, family: Family, destinations: &[IpAddr]) -> Result<Vec<Option<Seen>>> {
         for &destination in destinations {
-            probe::ensure_routable(destination)?;
+            ensure_probeable(destination)?;
         }
         let destinations: Vec<SocketAddr> =
             destinations.iter().map(|&address| SocketAddr::new(address, PORT)).collect();
@@ -201,6 +202,16 @@ impl Lab {
     }
 }
 
+/// Whether a probe from any host of the lab can be seen to arrive at this address: a unicast one that routers forward, of the
+/// node's or of the outside.
+pub fn can_probe(destination: IpAddr) -> bool {
+    // The broadcast addresses of the network between node and outside.
+    let broadcast = [Ipv4Addr::new(198, 51, 100, 0), Ipv4Addr::new(198, 51, 100, 255)];
+    probe::is_routable(destination)
+        && destination != addresses(Family::of(destination)).pod
+        && !broadcast.iter().any(|&address| destination == address)
+}
+
 /// The address that a host's probes are sent from. The node's is the one on the pod's link: a masqueraded packet bears the other,
 /// so the two verdicts can be told apart.
 pub fn source_address(host: Host, family: Family) -> IpAddr {
@@ -210,6 +221,15 @@ pub fn source_address(host: Host, family: Family) -> IpAddr {
         Host::Node => addresses.node_inside,
         Host::Outside => addresses.outside,
     }
+}
+
+/// Refuses a destination at which nothing can be seen to arrive, so that a loss is never taken for a verdict.
+fn ensure_probeable(destination: IpAddr) -> Result<()> {
+    ensure!(
+        can_probe(destination),
+        "no packet to {destination} can be seen to arrive: pick a unicast address off the pod"
+    );
+    Ok(())
 }
 
 fn families() -> Vec<Family> {

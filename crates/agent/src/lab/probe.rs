@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, U
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
@@ -241,17 +241,8 @@ fn open_connection(from: SocketAddr, destination: SocketAddr) -> nix::Result<Tcp
     Ok(TcpStream::from(socket))
 }
 
-/// Refuses a destination of which no packet can arrive anywhere, so that a loss is never taken for a verdict.
-pub(super) fn ensure_routable(destination: IpAddr) -> Result<()> {
-    ensure!(
-        is_routable(destination),
-        "{destination} is no destination that a packet can be routed to: pick a unicast address of no host's loopback"
-    );
-    Ok(())
-}
-
-/// Whether the lab can send a packet to this address and have it arrive: a unicast address that routers forward.
-pub fn is_routable(destination: IpAddr) -> bool {
+/// Whether an address is a unicast one to which routers forward packets.
+pub(super) fn is_routable(destination: IpAddr) -> bool {
     match destination {
         IpAddr::V4(v4) => !(v4.octets()[0] == 0 || v4.is_loopback() || v4.is_multicast() || v4.is_broadcast()),
         // Routers do not forward link-local packets, and an IPv4-mapped destination leaves a host as IPv4.
