@@ -4,3 +4,4 @@ pub mod cli;
 pub mod config_file;
 pub mod lab;
 pub mod log;
+pub mod tools;

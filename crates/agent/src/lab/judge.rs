@@ -17,10 +17,17 @@ pub enum Disagreement {
     Lost,
     /// It arrived at another host than its destination's.
     WrongHost(Host),
-    /// Its source was not to change, or to become `expected`.
+    /// Its source was to be exactly this.
     Source {
-        /// The source that the decision asks for; of a masqueraded packet only its address counts.
+        /// The source that the decision asks for.
         expected: SocketAddr,
+        /// The source that the receiver saw.
+        seen: SocketAddr,
+    },
+    /// Its source was to have this address, with whatever port.
+    Address {
+        /// The address that the decision asks for.
+        expected: IpAddr,
         /// The source that the receiver saw.
         seen: SocketAddr,
     },
@@ -39,6 +46,7 @@ impl fmt::Display for Disagreement {
             Disagreement::Lost => f.write_str("the packet was lost"),
             Disagreement::WrongHost(host) => write!(f, "the packet arrived at the wrong host ({host:?})"),
             Disagreement::Source { expected, seen } => write!(f, "the source should be {expected} but is {seen}"),
+            Disagreement::Address { expected, seen } => write!(f, "the source should be at {expected} but is {seen}"),
             Disagreement::Port { seen, within } => write!(f, "the source port {seen} is not within {within}"),
         }
     }
@@ -73,9 +81,9 @@ pub fn compare(decision: &Decision<'_>, destination: IpAddr, seen: Option<Seen>)
     match decision.verdict {
         Verdict::Untouched | Verdict::Exempt => same_source(seen.sent_from, seen.source),
         Verdict::Masquerade(SourcePort::KeptIfFree) => same_source(masqueraded, seen.source),
-        Verdict::Masquerade(SourcePort::Random) => same_address(masqueraded, seen.source),
+        Verdict::Masquerade(SourcePort::Random) => same_address(masqueraded.ip(), seen.source),
         Verdict::Masquerade(SourcePort::Within(ranges)) => {
-            same_address(masqueraded, seen.source)?;
+            same_address(masqueraded.ip(), seen.source)?;
             let port = seen.source.port();
             if ranges.0.iter().any(|range| (range.first..=range.last).contains(&port)) {
                 Ok(())
@@ -90,6 +98,6 @@ fn same_source(expected: SocketAddr, seen: SocketAddr) -> Result<(), Disagreemen
     if expected == seen { Ok(()) } else { Err(Disagreement::Source { expected, seen }) }
 }
 
-fn same_address(expected: SocketAddr, seen: SocketAddr) -> Result<(), Disagreement> {
-    if expected.ip() == seen.ip() { Ok(()) } else { Err(Disagreement::Source { expected, seen }) }
+fn same_address(expected: IpAddr, seen: SocketAddr) -> Result<(), Disagreement> {
+    if expected == seen.ip() { Ok(()) } else { Err(Disagreement::Address { expected, seen }) }
 }

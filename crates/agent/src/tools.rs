@@ -1,0 +1,3 @@
+//! The tools: each looks, or shows, and ends.
+
+pub mod demo;
