@@ -1,7 +1,10 @@
 //! How ip-masq-agent reads its config, watches the node and programs the kernel. All IO lives in this crate.
 
+pub mod agent;
+pub mod backend;
 pub mod cli;
 pub mod config_file;
+pub mod events;
 pub mod lab;
 pub mod log;
 pub mod tools;

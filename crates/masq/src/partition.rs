@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::cidr::{Cidr, Family, number};
+use crate::cidr::{Family, number};
 use crate::config::ListedCidr;
 
 /// The list a CIDR stands in, which says what becomes of a destination inside it.
@@ -173,6 +173,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::cidr::Cidr;
     use crate::config::Origin;
 
     fn entry(text: &str, list: List) -> Entry {

@@ -14,6 +14,9 @@ pub const LONGEST_REST: Duration = Duration::from_secs(1);
 /// The longest time that writing to a file can put its reading off.
 pub const LONGEST_POSTPONEMENT: Duration = Duration::from_secs(10);
 
+/// Longer resync intervals count as this one, about ten years: clocks overflow where people write "never" in nanoseconds.
+const LONGEST_RESYNC: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
 /// A pass is followed by a rest of this many times its own duration, so that a flood of kernel events costs a bounded share of
 /// one CPU.
 const REST_PER_WORK: u32 = 3;
@@ -53,7 +56,7 @@ impl Schedule {
     /// A schedule whose first pass, over config and kernel, is due at once.
     pub fn new(resync_interval: Duration) -> Schedule {
         Schedule {
-            resync_interval,
+            resync_interval: resync_interval.min(LONGEST_RESYNC),
             last_resync: None,
             config_due: None,
             postponed_since: None,
@@ -85,7 +88,7 @@ impl Schedule {
 
     /// Takes over the interval of a new config; the running interval is measured by it.
     pub fn set_resync_interval(&mut self, resync_interval: Duration) {
-        self.resync_interval = resync_interval;
+        self.resync_interval = resync_interval.min(LONGEST_RESYNC);
     }
 
     /// The pass that is due now, empty if none is.
@@ -196,6 +199,16 @@ mod tests {
         assert!(schedule.due(t + ms(59_999)).is_empty());
         assert_eq!(schedule.wait(t), ms(60_000));
         assert_eq!(schedule.due(t + ms(60_000)), BOTH);
+    }
+
+    #[test]
+    fn an_interval_longer_than_any_clock_is_only_long() {
+        let t = start();
+        let mut schedule = Schedule::new(Duration::MAX);
+        schedule.succeeded(BOTH, t, t);
+        assert_eq!(schedule.wait(t), LONGEST_RESYNC);
+        schedule.set_resync_interval(Duration::MAX);
+        assert!(schedule.due(t + ms(1)).is_empty());
     }
 
     #[test]

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed expectation is how a test ends")]
 
+mod daemon;
+mod heal;
 mod lab;
+mod reload;
 #[allow(dead_code, reason = "what one test file does not use another does")]
 mod support;

@@ -2,3 +2,4 @@
 
 pub mod agent;
 pub mod directory;
+pub mod ruleset;

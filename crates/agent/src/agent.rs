@@ -1,0 +1,279 @@
+//! The daemon's loop: wakes up, reads the config, compares the kernel with the policy, and says what happened.
+
+mod reading;
+mod report;
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use masq::config::Config;
+use masq::policy::Policy;
+use masq::schedule::{Schedule, Work};
+use nfnetlink::Generation;
+use nix::sys::signal::Signal;
+use sd_notify::NotifyState;
+
+use self::reading::Reading;
+use self::report::Report;
+use crate::backend::nftables::desired::Desired;
+use crate::backend::nftables::{Nftables, Outcome};
+use crate::cli::DaemonOptions;
+use crate::events::{Author, ConfigChange, Events, Wakeup};
+
+/// A file that went away is given this long to come back: editors replace files in two steps.
+const GONE_SETTLES: Duration = Duration::from_millis(100);
+
+/// A file that is being written to is read after this much silence, if nobody closes it before.
+const WRITING_SETTLES: Duration = Duration::from_secs(1);
+
+/// How often `--once` tries before it gives up: about three seconds of backoff.
+const ONCE_ATTEMPTS: u32 = 6;
+
+/// More authors than this are not named in one line of the log.
+const AUTHORS_NAMED: usize = 4;
+
+/// Runs the daemon until a signal ends it, or, with `--once`, until the kernel holds the policy.
+pub fn run(options: DaemonOptions) -> ExitCode {
+    let outcome = Agent::start(options).and_then(Agent::turn);
+    outcome.unwrap_or_else(|error| {
+        log::error!("Cannot go on: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+/// All that is carried from one pass to the next.
+struct Agent {
+    options: DaemonOptions,
+    events: Events,
+    /// Opened by the first pass that succeeds in it: a kernel module may be loaded later.
+    backend: Option<Nftables>,
+    schedule: Schedule,
+    /// Of the last reading of the config, good or bad.
+    fingerprint: Option<u64>,
+    /// Whether the last reading of the config was good.
+    config_valid: bool,
+    /// What the kernel has to hold: by the last good config, or without any yet by an earlier run or the defaults.
+    desired: Option<Desired>,
+    /// Whether the kernel has held it before, so that a difference is somebody's doing.
+    established: bool,
+    /// Notices up to this generation tell nothing new.
+    seen: Generation,
+    /// Who has changed the ruleset since the last pass.
+    authors: Vec<Author>,
+    /// Half the time that the service manager waits for a sign of life.
+    watchdog: Option<Duration>,
+    report: Report,
+}
+
+impl Agent {
+    fn start(options: DaemonOptions) -> Result<Agent> {
+        let events = Events::open(&options.config_path)?;
+        let defaults = Config::default_for(&options.policy);
+        Ok(Agent {
+            events,
+            backend: None,
+            schedule: Schedule::new(defaults.resync_interval),
+            fingerprint: None,
+            config_valid: false,
+            desired: None,
+            established: false,
+            seen: Generation(0),
+            authors: Vec::new(),
+            watchdog: sd_notify::watchdog_enabled().map(|interval| interval / 2),
+            report: Report::new(options.config_path.clone()),
+            options,
+        })
+    }
+
+    fn turn(mut self) -> Result<ExitCode> {
+        loop {
+            let now = Instant::now();
+            let work = self.schedule.due(now);
+            if !work.is_empty() {
+                self.pass(work, now);
+                if let Some(code) = self.once_is_over() {
+                    return Ok(code);
+                }
+            }
+            let wait = self.schedule.wait(Instant::now());
+            for wakeup in self.events.wait(self.watchdog.map_or(wait, |limit| wait.min(limit)))? {
+                if let Wakeup::Terminate(signal) = wakeup {
+                    return Ok(self.end(signal));
+                }
+                self.note(wakeup);
+            }
+            if self.watchdog.is_some() {
+                notify(NotifyState::Watchdog);
+            }
+        }
+    }
+
+    /// Enters what happened into the schedule.
+    fn note(&mut self, wakeup: Wakeup) {
+        let now = Instant::now();
+        match wakeup {
+            Wakeup::Terminate(_) => {}
+            Wakeup::Reload => {
+                log::info!("SIGHUP: reading config and kernel anew");
+                self.schedule.trigger_config(now);
+            }
+            Wakeup::Config(ConfigChange::Finished) => self.schedule.trigger_config(now),
+            Wakeup::Config(ConfigChange::Gone) => self.schedule.trigger_config(now + GONE_SETTLES),
+            Wakeup::Config(ConfigChange::Writing) => self.schedule.postpone_config(now, WRITING_SETTLES),
+            Wakeup::Kernel(change) if is_later(change.generation, self.seen) => {
+                if self.authors.len() <= AUTHORS_NAMED && !self.authors.contains(&change.author) {
+                    self.authors.push(change.author);
+                }
+                self.schedule.trigger_kernel(now);
+            }
+            Wakeup::Kernel(_) => {}
+            Wakeup::KernelNoticesLost => self.schedule.trigger_kernel(now),
+        }
+    }
+
+    fn pass(&mut self, work: Work, began: Instant) {
+        let result = self.open_sources().and_then(|()| {
+            if work.config {
+                self.read_config();
+            }
+            self.reconcile(began)
+        });
+        let now = Instant::now();
+        match result {
+            Ok(()) => {
+                self.schedule.succeeded(work, began, now);
+                self.report.recovered();
+            }
+            Err(error) => {
+                let pause = self.schedule.failed(work, began, now);
+                self.report.failed(&error, pause);
+            }
+        }
+    }
+
+    /// Opened before the first look at the kernel, so that no change falls between look and watch.
+    fn open_sources(&mut self) -> Result<()> {
+        self.events.watch_kernel()?;
+        if self.backend.is_none() {
+            self.backend = Some(Nftables::open()?);
+        }
+        Ok(())
+    }
+
+    /// Never fails: without a good config there is always something else to keep in force.
+    fn read_config(&mut self) {
+        if let Err(error) = self.events.watch_config() {
+            self.report.cannot_watch(&error);
+        }
+        let options = &self.options;
+        let reading = Reading::take(&options.config_path, &options.policy, options.strict, self.fingerprint);
+        let Some(reading) = reading else { return };
+        self.fingerprint = Some(reading.fingerprint);
+        self.report.warnings(&reading.warnings);
+        self.config_valid = reading.result.is_ok();
+        match reading.result {
+            Ok(config) => {
+                self.report.config(&reading.files, &config);
+                self.schedule.set_resync_interval(config.resync_interval);
+                self.want(&config);
+            }
+            Err(problems) => {
+                self.report.bad_config(&problems);
+                if self.desired.is_none() {
+                    self.fall_back();
+                }
+            }
+        }
+    }
+
+    fn want(&mut self, config: &Config) {
+        let desired = Desired::new(&Policy::new(config), self.options.protect_table);
+        if self.desired.as_ref() != Some(&desired) {
+            self.desired = Some(desired);
+            self.established = false;
+        }
+    }
+
+    /// No good config yet: what an earlier run left in the kernel stays in force; if there is nothing, the defaults do.
+    fn fall_back(&mut self) {
+        let adopted = self.backend.as_mut().and_then(|backend| match backend.observe() {
+            Ok((observed, _)) => observed.adopt(),
+            Err(error) => {
+                log::warn!("Cannot see whether an earlier run left rules: {error}");
+                None
+            }
+        });
+        match adopted {
+            Some(desired) => {
+                log::warn!("No good config yet: the rules of an earlier run stay in force and are healed");
+                self.desired = Some(desired);
+            }
+            None => {
+                log::warn!("No good config yet and no rules of an earlier run: the defaults are put in force");
+                self.want(&Config::default_for(&self.options.policy));
+            }
+        }
+    }
+
+    fn reconcile(&mut self, began: Instant) -> Result<()> {
+        let (Some(backend), Some(desired)) = (&mut self.backend, &self.desired) else {
+            return Ok(());
+        };
+        let outcome = backend.reconcile(desired).context("nftables")?;
+        self.applied(&outcome, began.elapsed());
+        Ok(())
+    }
+
+    fn applied(&mut self, Outcome { plan, generation }: &Outcome, took: Duration) {
+        let authors = std::mem::take(&mut self.authors);
+        if !plan.is_in_sync() && self.established {
+            self.report.healed(plan, &authors, took);
+        } else if !plan.is_in_sync() {
+            self.report.applied(plan, took);
+        }
+        if !self.established && self.report.first_in_force() {
+            notify(NotifyState::Ready);
+        }
+        self.established = true;
+        self.seen = *generation;
+    }
+
+    fn once_is_over(&self) -> Option<ExitCode> {
+        if !self.options.once {
+            return None;
+        }
+        if self.schedule.failures() == 0 {
+            return Some(if self.config_valid { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+        (self.schedule.failures() >= ONCE_ATTEMPTS).then_some(ExitCode::FAILURE)
+    }
+
+    fn end(mut self, signal: Signal) -> ExitCode {
+        notify(NotifyState::Stopping);
+        if !self.options.cleanup_on_exit {
+            log::info!("{signal}: ending; the rules stay in the kernel");
+            return ExitCode::SUCCESS;
+        }
+        log::info!("{signal}: ending; removing the rules (--cleanup-on-exit)");
+        match self.backend.as_mut().map_or(Ok(()), Nftables::cleanup) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                log::error!("The rules could not be removed: {error}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+/// Generations wrap around; of two the later is less than half the circle ahead.
+fn is_later(generation: u32, than: Generation) -> bool {
+    (generation.wrapping_sub(than.0) as i32) > 0
+}
+
+/// Nobody may be listening, and a service manager that does not hear is no reason to stop.
+fn notify(state: NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        log::debug!("Cannot notify the service manager: {error}");
+    }
+}

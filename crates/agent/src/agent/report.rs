@@ -1,0 +1,118 @@
+//! What the daemon says in its log: one line per event that matters, none per idle interval.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use masq::cidr::Family;
+use masq::config::Config;
+use masq::diagnostic::Diagnostic;
+use masq::duration::GoDuration;
+
+use super::reading::NoConfig;
+use crate::backend::nftables::desired::TABLE;
+use crate::backend::nftables::plan::Plan;
+use crate::events::Author;
+
+/// The daemon's voice, with what it has to remember to speak sensibly.
+#[derive(Debug)]
+pub struct Report {
+    config_path: PathBuf,
+    /// How often each kind of drift was healed.
+    drifts: BTreeMap<&'static str, u64>,
+    /// The last failure said, until a pass succeeds.
+    failure: Option<String>,
+    in_force: bool,
+}
+
+impl Report {
+    /// Nothing has happened yet.
+    pub fn new(config_path: PathBuf) -> Report {
+        Report { config_path, drifts: BTreeMap::new(), failure: None, in_force: false }
+    }
+
+    /// A new config is good.
+    pub fn config(&mut self, files: &[String], config: &Config) {
+        if files.is_empty() {
+            log::info!("No config file at {}: the defaults are in force", self.config_path.display());
+        } else {
+            log::info!("Config read from {}: {}", files.join(", "), summary(config));
+        }
+        log::debug!("Using config: {}", config.to_reference_json());
+    }
+
+    /// A new config is bad.
+    pub fn bad_config(&mut self, NoConfig(problems): &NoConfig) {
+        for problem in problems {
+            log::error!("Bad config: {problem}");
+        }
+        if self.in_force {
+            log::error!("The last good config stays in force and is healed");
+        }
+    }
+
+    /// Remarks on a config, good or bad.
+    pub fn warnings(&self, warnings: &[Diagnostic]) {
+        for warning in warnings {
+            log::warn!("{warning}");
+        }
+    }
+
+    /// The config's directory cannot be watched; changes are seen at the next resync.
+    pub fn cannot_watch(&self, error: &anyhow::Error) {
+        log::warn!("Changes of the config will only be seen at the next resync: {error:#}");
+    }
+
+    /// The kernel was made to hold a policy.
+    pub fn applied(&self, plan: &Plan, took: Duration) {
+        log::info!("Kernel updated in {}: table inet {TABLE}: {plan}", millis(took));
+    }
+
+    /// The kernel no longer held the policy and now does again.
+    pub fn healed(&mut self, plan: &Plan, authors: &[Author], took: Duration) {
+        for change in plan.changes() {
+            *self.drifts.entry(change.kind()).or_default() += 1;
+        }
+        let total: u64 = self.drifts.values().sum();
+        let by = match authors {
+            [] => "by somebody unseen".to_owned(),
+            authors => format!("by {}", authors.iter().map(Author::to_string).collect::<Vec<_>>().join(", ")),
+        };
+        log::warn!(
+            "Drift healed in {}: table inet {TABLE} was changed {by}: {plan} (drifts so far: {total})",
+            millis(took)
+        );
+    }
+
+    /// Whether this is the first time that the kernel holds what it should.
+    pub fn first_in_force(&mut self) -> bool {
+        !std::mem::replace(&mut self.in_force, true)
+    }
+
+    /// A pass failed and is tried again after `pause`.
+    pub fn failed(&mut self, error: &anyhow::Error, pause: Duration) {
+        let message = format!("{error:#}");
+        if self.failure.as_ref() != Some(&message) {
+            log::error!("Cannot program the kernel, trying again in {}: {message}", millis(pause));
+            self.failure = Some(message);
+        }
+    }
+
+    /// A pass succeeded.
+    pub fn recovered(&mut self) {
+        if self.failure.take().is_some() {
+            log::info!("The kernel can be programmed again and holds the policy");
+        }
+    }
+}
+
+fn summary(config: &Config) -> String {
+    let count = |family| config.non_masquerade_cidrs.iter().filter(|listed| listed.cidr.family() == family).count();
+    let ipv6 = if config.enable_ipv6 { format!("{} IPv6 CIDRs", count(Family::Ipv6)) } else { "IPv6 off".to_owned() };
+    let resync = GoDuration(i64::try_from(config.resync_interval.as_nanos()).unwrap_or(i64::MAX));
+    format!("{} IPv4 CIDRs, {ipv6}, resync every {resync}", count(Family::Ipv4))
+}
+
+fn millis(duration: Duration) -> String {
+    format!("{:.1} ms", duration.as_secs_f64() * 1000.0)
+}

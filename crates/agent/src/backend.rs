@@ -1,0 +1,3 @@
+//! How a policy gets into the kernel.
+
+pub mod nftables;

@@ -1,0 +1,110 @@
+//! The nftables backend: observe the agent's table, plan, commit, over netlink alone.
+
+pub mod desired;
+pub mod observed;
+pub mod plan;
+
+use nfnetlink::{Batch, Error, Generation, ProtocolFamily, Socket, TableRef};
+
+use masq::policy::Policy;
+
+use self::desired::{Desired, TABLE};
+use self::observed::Observed;
+use self::plan::Plan;
+
+const OUR_TABLE: TableRef<'static> = (ProtocolFamily::Inet, TABLE);
+
+/// How often a table is read anew because somebody's transaction came in between, before the pass counts as failed.
+const READ_ATTEMPTS: u32 = 16;
+
+/// How often a plan is made anew because the ruleset changed between reading and committing.
+const COMMIT_ATTEMPTS: u32 = 16;
+
+/// Nobody without CAP_NET_ADMIN may change the ruleset, and nobody but the owner an owned table.
+const EPERM: i32 = nix::errno::Errno::EPERM as i32;
+
+/// The agent's hold on nf_tables in the network namespace of the thread that opened it.
+#[derive(Debug)]
+pub struct Nftables {
+    socket: Socket,
+}
+
+/// How a pass ended that did not fail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// What was found to differ and has been put right; in sync from the start if empty.
+    pub plan: Plan,
+    /// The generation in which the kernel held the desired table. Notices of this and earlier ones tell nothing new.
+    pub generation: Generation,
+}
+
+impl Nftables {
+    /// Opens the netlink socket; nothing is read or changed yet.
+    ///
+    /// # Errors
+    /// The kernel has no nf_tables.
+    pub fn open() -> Result<Nftables, Error> {
+        Ok(Nftables { socket: Socket::open()? })
+    }
+
+    /// Makes the kernel hold the desired table. Writes nothing if it does.
+    ///
+    /// # Errors
+    /// The kernel refuses, or others change the ruleset too fast to keep up with. What was committed by then is right in itself.
+    pub fn reconcile(&mut self, desired: &Desired) -> Result<Outcome, Error> {
+        let mut first: Option<Plan> = None;
+        let mut refusal: Option<String> = None;
+        let mut attempt = 1;
+        loop {
+            let (observed, generation) = self.observe()?;
+            let plan = match refusal.take() {
+                Some(why) => Plan::rebuild(desired, &observed, why),
+                None => Plan::new(desired, &observed),
+            };
+            match self.commit(&plan, generation) {
+                Ok(generation) => return Ok(Outcome { plan: first.unwrap_or(plan), generation }),
+                Err(Error::StaleGeneration { .. }) if attempt < COMMIT_ATTEMPTS => {}
+                // Somebody's object in our table holds on to what has to go; the whole table goes more easily than its parts.
+                Err(Error::Refused(why)) if plan.is_in_place() && why.errno != EPERM => refusal = Some(why.to_string()),
+                Err(error) => return Err(error),
+            }
+            attempt += 1;
+            // A later plan may lack what the first one's earlier transactions have done already.
+            first.get_or_insert(plan);
+        }
+    }
+
+    /// Reads the agent's table.
+    ///
+    /// # Errors
+    /// The kernel refuses, or others change the ruleset faster than it can be read.
+    pub fn observe(&mut self) -> Result<(Observed, Generation), Error> {
+        self.socket.snapshot(READ_ATTEMPTS, |socket| Observed::read(socket, OUR_TABLE))
+    }
+
+    /// Deletes the agent's table, if it is there.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn cleanup(&mut self) -> Result<(), Error> {
+        if self.socket.table(OUR_TABLE)?.is_none() {
+            return Ok(());
+        }
+        let mut batch = Batch::new();
+        batch.delete_table(OUR_TABLE);
+        self.socket.commit(&batch, None).map(|_| ())
+    }
+
+    fn commit(&mut self, plan: &Plan, mut generation: Generation) -> Result<Generation, Error> {
+        for batch in plan.transactions() {
+            generation = self.socket.commit(batch, Some(generation))?.unwrap_or(generation);
+        }
+        Ok(generation)
+    }
+}
+
+/// The policy as `nft -f` would read it.
+pub fn render(policy: &Policy) -> String {
+    let plan = Plan::new(&Desired::new(policy, false), &Observed::default());
+    plan.transactions().map(Batch::to_string).collect()
+}

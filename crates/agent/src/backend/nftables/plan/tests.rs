@@ -1,0 +1,178 @@
+//! The plan, held against tables built by hand: no kernel here, for what the kernel makes of it is tested with a kernel.
+
+use masq::config::{Config, Flags, Source};
+use masq::policy::Policy;
+use nfnetlink::{Chain, Elements, NamedObject, Rule, Set};
+
+use super::*;
+
+fn desired(flags: &Flags, text: &str) -> Desired {
+    let source = Source { name: "config".to_owned(), bytes: text.into() };
+    Desired::new(&Policy::new(&Config::parse(&[source], flags).unwrap().config), false)
+}
+
+fn defaults() -> Desired {
+    desired(&Flags::default(), "")
+}
+
+/// The table as a kernel would show it that holds exactly the desired one.
+fn in_kernel(desired: &Desired) -> Observed {
+    let counters: Vec<Counter> = desired.counters.iter().map(|name| zero(name)).collect();
+    let objects = counters.iter().map(|counter| NamedObject { kind: ObjectKind::COUNTER, name: counter.name.clone() });
+    let set = |filled: &FilledSet| ObservedSet {
+        set: Set { handle: Some(3), ..filled.set.clone() },
+        elements: Elements { intervals: filled.elements.clone(), catch_all: false },
+    };
+    let rule = |(n, rule): (usize, &Rule)| Rule { handle: Some(n as u64), ..rule.clone() };
+    Observed {
+        table: Some(desired.table.clone()),
+        chains: vec![Chain { handle: Some(1), ..desired.chain.clone() }],
+        rules: desired.rules.iter().enumerate().map(rule).collect(),
+        sets: desired.sets.iter().map(set).collect(),
+        objects: objects.collect(),
+        counters,
+        flowtables: Vec::new(),
+    }
+}
+
+fn said(plan: &Plan) -> String {
+    plan.to_string()
+}
+
+fn transactions(plan: &Plan) -> usize {
+    plan.transactions().count()
+}
+
+#[test]
+fn a_kernel_that_holds_the_policy_is_in_sync_and_gets_no_transaction() {
+    for flags in [
+        Flags::default(),
+        Flags { enable_ipv6: true, to_ports: "1-9,20,30-39".parse().unwrap(), random_fully: false, ..Flags::default() },
+    ] {
+        let desired = desired(&flags, "nonMasqueradeCIDRs: []\n");
+        let plan = Plan::new(&desired, &in_kernel(&desired));
+        assert!(plan.is_in_sync());
+        assert_eq!(transactions(&plan), 0);
+    }
+}
+
+#[test]
+fn a_missing_table_takes_two_transactions_and_the_sets_come_first() {
+    let plan = Plan::new(&defaults(), &Observed::default());
+    assert_eq!(said(&plan), "table missing");
+    let texts: Vec<String> = plan.transactions().map(Batch::to_string).collect();
+    assert_eq!(texts.len(), 2);
+    assert!(texts[0].contains("exempt-ipv4") && texts[0].contains("10.0.0.0") && !texts[0].contains("masquerade\n"));
+    assert!(texts[1].contains("masquerade") && !texts[1].contains("10.0.0.0"));
+}
+
+#[test]
+fn one_more_cidr_is_one_element_in_one_transaction() {
+    let plan = Plan::new(
+        &desired(&Flags::default(), "nonMasqueradeCIDRs: [10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10]\n"),
+        &in_kernel(&defaults()),
+    );
+    assert_eq!(said(&plan), "set exempt-ipv4: 1 elements missing, 0 unwanted");
+    let texts: Vec<String> = plan.transactions().map(Batch::to_string).collect();
+    assert_eq!(texts.len(), 1);
+    assert!(texts[0].contains("100.64.0.0") && !texts[0].contains("172.16.0.0"), "{}", texts[0]);
+}
+
+#[test]
+fn a_cidr_inside_another_changes_nothing_in_the_kernel() {
+    let plan = Plan::new(
+        &desired(&Flags::default(), "nonMasqueradeCIDRs: [192.168.0.0/16, 10.0.0.0/8, 10.1.0.0/16, 172.16.0.0/12]\n"),
+        &in_kernel(&defaults()),
+    );
+    assert!(plan.is_in_sync());
+}
+
+#[test]
+fn a_change_of_one_family_leaves_the_other_ones_set_alone() {
+    let flags = Flags { enable_ipv6: true, ..Flags::default() };
+    let before = desired(&flags, "nonMasqueradeCIDRs: [10.0.0.0/8, 'fd00::/8']\n");
+    let after = desired(&flags, "nonMasqueradeCIDRs: [10.0.0.0/8, 'fc00::/7']\n");
+    let plan = Plan::new(&after, &in_kernel(&before));
+    assert!(said(&plan).starts_with("set exempt-ipv6"));
+    assert!(plan.transactions().all(|batch| !batch.to_string().contains("ipv4")));
+}
+
+#[test]
+fn ipv6_switched_on_fills_its_set_one_transaction_before_the_rules_read_it() {
+    let plan = Plan::new(&desired(&Flags { enable_ipv6: true, ..Flags::default() }, ""), &in_kernel(&defaults()));
+    let texts: Vec<String> = plan.transactions().map(Batch::to_string).collect();
+    assert_eq!(texts.len(), 2);
+    assert!(texts[0].contains("exempt-ipv6") && !texts[0].contains("rule"), "{}", texts[0]);
+    assert!(texts[1].contains("rule"), "{}", texts[1]);
+}
+
+#[test]
+fn ipv6_switched_off_removes_its_set_one_transaction_after_the_rules() {
+    let with = desired(&Flags { enable_ipv6: true, ..Flags::default() }, "");
+    let plan = Plan::new(&defaults(), &in_kernel(&with));
+    let texts: Vec<String> = plan.transactions().map(Batch::to_string).collect();
+    assert_eq!(texts.len(), 2);
+    assert!(texts[0].contains("rule") && !texts[0].contains("delete set"), "{}", texts[0]);
+    assert!(texts[1].contains("delete set") && texts[1].contains("exempt-ipv6"), "{}", texts[1]);
+}
+
+#[test]
+fn port_ranges_move_the_chain_before_srcnat() {
+    let flags = Flags { to_ports: "1024-29999,32768-65535".parse().unwrap(), ..Flags::default() };
+    let plan = Plan::new(&desired(&flags, ""), &in_kernel(&defaults()));
+    assert!(plan.changes().contains(&Change::ReplaceChain));
+    let last = plan.transactions().last().unwrap().to_string();
+    assert!(last.contains("priority 95") || last.contains("priority srcnat - 5"), "{last}");
+}
+
+#[test]
+fn random_fully_switched_off_replaces_the_rules_and_keeps_the_counters() {
+    let plan = Plan::new(&desired(&Flags { random_fully: false, ..Flags::default() }, ""), &in_kernel(&defaults()));
+    assert_eq!(said(&plan), "other rules in chain postrouting");
+    assert!(plan.transactions().all(|batch| !batch.to_string().contains("add counter")));
+}
+
+#[test]
+fn a_catch_all_element_is_flushed_away() {
+    let desired = defaults();
+    let mut observed = in_kernel(&desired);
+    observed.sets[0].elements.catch_all = true;
+    let plan = Plan::new(&desired, &observed);
+    assert_eq!(said(&plan), "set exempt-ipv4: 0 elements missing, 1 unwanted");
+    assert!(plan.transactions().any(|batch| batch.to_string().contains("flush set")));
+}
+
+#[test]
+fn a_rebuilt_table_goes_on_counting_where_it_was() {
+    let desired = defaults();
+    let mut observed = in_kernel(&desired);
+    observed.counters[0].packets = 42;
+    observed.sets[0].set.key_len = 2;
+    let plan = Plan::new(&desired, &observed);
+    assert!(said(&plan).starts_with("table to be rebuilt"), "{plan}");
+    let texts: String = plan.transactions().map(Batch::to_string).collect();
+    assert!(texts.contains("packets 42"), "{texts}");
+}
+
+#[test]
+fn what_an_earlier_run_left_is_adopted_as_it_is() {
+    let desired = desired(&Flags { enable_ipv6: true, to_ports: "7".parse().unwrap(), ..Flags::default() }, "");
+    let adopted = in_kernel(&desired).adopt().unwrap();
+    assert!(Plan::new(&adopted, &in_kernel(&desired)).is_in_sync());
+    assert!(!Plan::new(&adopted, &Observed::default()).is_in_sync());
+}
+
+#[test]
+fn a_table_without_rules_is_nothing_to_adopt() {
+    let mut observed = in_kernel(&defaults());
+    observed.rules.clear();
+    assert_eq!(observed.adopt(), None);
+    assert_eq!(Observed::default().adopt(), None);
+}
+
+#[test]
+fn a_table_whose_rules_could_not_be_put_back_is_not_adopted() {
+    let mut observed = in_kernel(&defaults());
+    observed.rules[0].expressions.push(nfnetlink::Expr::Unknown { name: "xfrm".to_owned(), attributes: vec![] });
+    assert_eq!(observed.adopt(), None);
+}

@@ -1,0 +1,161 @@
+//! All waiting of the daemon: one poll over signals, the config's directories and the kernel's notices.
+
+mod config_watch;
+
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nfnetlink::{Event, Monitor};
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::time::TimeSpec;
+
+use self::config_watch::ConfigWatch;
+
+/// Why the daemon woke up. It says where to look, never what changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wakeup {
+    /// A signal asks the daemon to end.
+    Terminate(Signal),
+    /// A signal asks for a new look at everything.
+    Reload,
+    /// The config may have changed.
+    Config(ConfigChange),
+    /// Somebody, perhaps we ourselves, committed a transaction.
+    Kernel(Change),
+    /// The kernel had more to tell than it could hold.
+    KernelNoticesLost,
+}
+
+/// How finished a change of the config looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ConfigChange {
+    /// A file is being written to.
+    Writing,
+    /// A file went away, perhaps for a moment: editors replace files this way.
+    Gone,
+    /// A file was closed after writing, moved into place, or linked.
+    Finished,
+}
+
+/// One transaction on the node's ruleset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The generation it made.
+    pub generation: u32,
+    /// The process that made it, and its pid as the initial PID namespace numbers it.
+    pub author: Author,
+}
+
+/// Who committed a transaction.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Author {
+    /// The thread's name, at most 15 bytes, as that thread chose it: not to be trusted.
+    pub process: String,
+    /// The thread's number.
+    pub pid: u32,
+}
+
+impl std::fmt::Display for Author {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}[{}]", self.process.escape_debug(), self.pid)
+    }
+}
+
+/// The daemon's event sources.
+#[derive(Debug)]
+pub struct Events {
+    signals: SignalFd,
+    /// Opened by [`Events::watch_kernel`]: the kernel may have no nf_tables yet.
+    monitor: Option<Monitor>,
+    config: ConfigWatch,
+}
+
+/// Signals the daemon answers or ignores. Left alone, those ignored would end it.
+const SIGNALS: [Signal; 7] = [
+    Signal::SIGTERM,
+    Signal::SIGINT,
+    Signal::SIGHUP,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGPIPE,
+    Signal::SIGWINCH,
+];
+
+/// A source that never runs dry is left after this many events, so that the loop turns; poll reports the rest at once.
+const EVENTS_PER_WAKEUP: usize = 1024;
+
+impl Events {
+    /// Opens all sources. To be called before the first look at config and kernel, and before any other thread starts.
+    ///
+    /// # Errors
+    /// The process is out of file descriptors or inotify instances.
+    pub fn open(config_path: &Path) -> Result<Events> {
+        let signals: SigSet = SIGNALS.into_iter().collect();
+        signals.thread_block().context("cannot block signals")?;
+        let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
+        Ok(Events {
+            signals: SignalFd::with_flags(&signals, flags).context("cannot open a signal descriptor")?,
+            monitor: None,
+            config: ConfigWatch::open(config_path).context("cannot watch the config")?,
+        })
+    }
+
+    /// Starts to listen to the kernel's notices, unless that is done. To be called before the kernel is first read.
+    ///
+    /// # Errors
+    /// The kernel has no nf_tables.
+    pub fn watch_kernel(&mut self) -> Result<()> {
+        if self.monitor.is_none() {
+            self.monitor = Some(Monitor::open().context("cannot listen to the kernel's ruleset notices")?);
+        }
+        Ok(())
+    }
+
+    /// Looks up anew which directories the config path leads through. To be called right before each reading of the config, so
+    /// that what changes after the reading is noticed.
+    pub fn watch_config(&mut self) -> Result<()> {
+        self.config.rearm()
+    }
+
+    /// Waits until something happens or the time is over, and says what; each kind of event once, however often it came.
+    ///
+    /// # Errors
+    /// A source fails, which no retry would mend.
+    pub fn wait(&mut self, timeout: Duration) -> Result<Vec<Wakeup>> {
+        self.poll(timeout)?;
+        let mut wakeups = Vec::new();
+        while let Some(signal) = self.signals.read_signal().context("cannot read the signal descriptor")? {
+            match Signal::try_from(signal.ssi_signo as i32) {
+                Ok(signal @ (Signal::SIGTERM | Signal::SIGINT)) => wakeups.push(Wakeup::Terminate(signal)),
+                Ok(Signal::SIGHUP) => wakeups.push(Wakeup::Reload),
+                _ => {}
+            }
+        }
+        wakeups.extend(self.config.changes()?.map(Wakeup::Config));
+        let Some(monitor) = &mut self.monitor else { return Ok(wakeups) };
+        for _ in 0..EVENTS_PER_WAKEUP {
+            match monitor.next_event().context("cannot read the kernel's ruleset notices")? {
+                Some(Event::Generation { id, pid, process }) => {
+                    wakeups.push(Wakeup::Kernel(Change { generation: id, author: Author { process, pid } }));
+                }
+                Some(Event::Lost) => wakeups.push(Wakeup::KernelNoticesLost),
+                None => break,
+            }
+        }
+        Ok(wakeups)
+    }
+
+    fn poll(&self, timeout: Duration) -> Result<()> {
+        let readable = |fd| PollFd::new(fd, PollFlags::POLLIN);
+        let mut sources = vec![readable(self.signals.as_fd()), readable(self.config.as_fd())];
+        sources.extend(self.monitor.as_ref().map(|monitor| readable(monitor.as_fd())));
+        match ppoll(&mut sources, Some(TimeSpec::from_duration(timeout)), None) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
+            Err(error) => Err(error).context("cannot wait for events"),
+        }
+    }
+}
