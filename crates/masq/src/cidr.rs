@@ -176,30 +176,23 @@ impl fmt::Display for Cidr {
 
 /// Why a text is no CIDR block this agent takes. The message says what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}; {}", self.reason(), self.remedy())]
 pub enum CidrError {
     /// Neither an address nor a slash.
-    #[error("this is not a CIDR block; write ADDRESS/PREFIX, like 10.0.0.0/8 or fd00::/8")]
     NotACidr,
     /// An address alone.
-    #[error("the prefix length is missing; for this one address write /{hint} behind it")]
     NoPrefix {
         /// The prefix length that means this address alone.
         hint: u8,
     },
     /// The part before the slash is no address.
-    #[error(
-        "the part before the slash is not an IP address; write four decimal octets without leading zeros, like 10.0.0.0, or \
-         an IPv6 address without brackets or zone"
-    )]
     BadAddress,
     /// The part behind the slash is no number.
-    #[error("the prefix length is not a decimal number; write 0 to {max} behind the slash (no netmask)")]
     BadPrefix {
         /// The longest prefix of the family.
         max: u8,
     },
     /// The prefix is longer than an address.
-    #[error("the prefix length is too large; {family} takes 0 to {max}")]
     PrefixTooLong {
         /// The family of the address.
         family: Family,
@@ -207,13 +200,11 @@ pub enum CidrError {
         max: u8,
     },
     /// `/08`: Go reads 8, iptables reads octal.
-    #[error("the prefix length has a leading zero, which iptables reads as octal; write /{value}")]
     LeadingZero {
         /// The value read as decimal.
         value: u8,
     },
     /// Bits behind the prefix are set.
-    #[error("{address} is not the first address of its block; write {network}")]
     Unaligned {
         /// As written.
         address: IpAddr,
@@ -221,6 +212,44 @@ pub enum CidrError {
         network: Cidr,
     },
     /// `::ffff:10.0.0.0/104`.
-    #[error("IPv4-mapped IPv6 addresses never appear on the wire; write the IPv4 block instead")]
     Ipv4Mapped,
+}
+
+impl CidrError {
+    /// Why the text is not taken.
+    pub fn reason(&self) -> String {
+        match self {
+            CidrError::NotACidr => "this is not a CIDR block".to_owned(),
+            CidrError::NoPrefix { .. } => "the prefix length is missing".to_owned(),
+            CidrError::BadAddress => "the part before the slash is not an IP address".to_owned(),
+            CidrError::BadPrefix { .. } => "the prefix length is not a decimal number".to_owned(),
+            CidrError::PrefixTooLong { family, max } => {
+                format!("the prefix length is above {max}, the most for {family}")
+            }
+            CidrError::LeadingZero { .. } => {
+                "the prefix length has a leading zero, which iptables reads as octal".to_owned()
+            }
+            CidrError::Unaligned { address, network } => {
+                format!("{address} is not the first address of its block, {}", network.network())
+            }
+            CidrError::Ipv4Mapped => "IPv4-mapped IPv6 addresses never appear on the wire".to_owned(),
+        }
+    }
+
+    /// What to write instead.
+    pub fn remedy(&self) -> String {
+        match self {
+            CidrError::NotACidr => "write ADDRESS/PREFIX, like 10.0.0.0/8 or fd00::/8".to_owned(),
+            CidrError::NoPrefix { hint } => format!("for this one address write /{hint} behind it"),
+            CidrError::BadAddress => {
+                "write four decimal octets without leading zeros, like 10.0.0.0, or an IPv6 address without brackets or zone"
+                    .to_owned()
+            }
+            CidrError::BadPrefix { max } => format!("write 0 to {max} behind the slash, no netmask"),
+            CidrError::PrefixTooLong { max, .. } => format!("write 0 to {max}"),
+            CidrError::LeadingZero { value } => format!("write /{value}"),
+            CidrError::Unaligned { network, .. } => format!("write {network}"),
+            CidrError::Ipv4Mapped => "write the IPv4 block instead".to_owned(),
+        }
+    }
 }

@@ -4,9 +4,17 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::cidr::Cidr;
-use crate::diagnostic::Diagnostic;
 pub use crate::diagnostic::Place;
+use crate::diagnostic::{Diagnostic, DiagnosticKind, Severity};
+use crate::duration::GoDuration;
 use crate::ports::PortRanges;
+
+use findings::Findings;
+
+mod findings;
+mod keys;
+mod merge;
+mod reader;
 
 /// The command line flags that are part of the policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -150,8 +158,44 @@ impl Config {
     /// # Errors
     /// A file cannot be understood or asks for something impossible: [`Rejected`] tells everything that was found.
     pub fn parse(sources: &[Source], flags: &Flags) -> Result<Parsed, Rejected> {
-        let _ = sources;
-        Ok(Parsed { config: Config::default_for(flags), warnings: Vec::new() })
+        let mut findings = Findings::default();
+        let files: Vec<_> = sources.iter().map(|source| reader::read_file(source, &mut findings)).collect();
+        let config = merge::merge(&files, flags, &mut findings);
+        let (errors, warnings) = findings.into_parts();
+        if errors.is_empty() { Ok(Parsed { config, warnings }) } else { Err(Rejected { errors, warnings }) }
+    }
+
+    /// The config as one line of JSON, in the form in which the reference logs the config in use.
+    pub fn to_reference_json(&self) -> String {
+        let cidrs: Vec<String> =
+            self.non_masquerade_cidrs.iter().map(|listed| format!("\"{}\"", listed.text)).collect();
+        let nanoseconds = i64::try_from(self.resync_interval.as_nanos()).unwrap_or(i64::MAX);
+        format!(
+            "{{\"nonMasqueradeCIDRs\":[{}],\"cidrLimit\":{},\"masqLinkLocal\":{},\"masqLinkLocalIPv6\":{},\"resyncInterval\":\"{}\"}}",
+            cidrs.join(","),
+            self.cidr_limit,
+            self.masq_link_local,
+            self.masq_link_local_ipv6,
+            GoDuration(nanoseconds),
+        )
+    }
+}
+
+impl Parsed {
+    /// The same under `--strict`, where an unknown key refuses the config.
+    ///
+    /// # Errors
+    /// There is an unknown key.
+    pub fn strict(self) -> Result<Parsed, Rejected> {
+        let (mut errors, warnings): (Vec<_>, Vec<_>) =
+            self.warnings.into_iter().partition(|warning| warning.kind == DiagnosticKind::UnknownKey);
+        if errors.is_empty() {
+            return Ok(Parsed { config: self.config, warnings });
+        }
+        for error in &mut errors {
+            error.severity = Severity::Error;
+        }
+        Err(Rejected { errors, warnings })
     }
 }
 

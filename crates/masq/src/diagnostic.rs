@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+mod render;
+
 /// Whether a finding refuses the config.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Severity {
@@ -85,8 +87,103 @@ pub struct Diagnostic {
     pub remedy: String,
 }
 
+impl DiagnosticKind {
+    /// A stable name for programs, like `cidr-parse`.
+    pub fn name(self) -> &'static str {
+        match self {
+            DiagnosticKind::Io => "io",
+            DiagnosticKind::YamlSyntax => "yaml-syntax",
+            DiagnosticKind::JsonSyntax => "json-syntax",
+            DiagnosticKind::JsonValue => "json-value",
+            DiagnosticKind::WrongType => "wrong-type",
+            DiagnosticKind::Duration => "duration",
+            DiagnosticKind::TooManyCidrs => "too-many-cidrs",
+            DiagnosticKind::CidrParse => "cidr-parse",
+            DiagnosticKind::CidrUnaligned => "cidr-unaligned",
+            DiagnosticKind::NullElement => "null-element",
+            DiagnosticKind::Ipv6Disabled => "ipv6-disabled",
+            DiagnosticKind::Conflict => "conflict",
+            DiagnosticKind::UnknownKey => "unknown-key",
+            DiagnosticKind::DuplicateKey => "duplicate-key",
+            DiagnosticKind::LaterDocument => "later-document",
+            DiagnosticKind::NullList => "null-list",
+            DiagnosticKind::ShortInterval => "short-interval",
+            DiagnosticKind::NoIpv6Cidrs => "no-ipv6-cidrs",
+            DiagnosticKind::ExemptsAll => "exempts-all",
+        }
+    }
+}
+
+impl Diagnostic {
+    /// The finding in several lines for people at a terminal: with the line of the file it is about and a mark below it.
+    ///
+    /// `source` is the content of the file that the place names; anything may be in it.
+    pub fn render_with_source(&self, source: &[u8]) -> String {
+        render::render(self, source)
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    /// One line, whatever the file holds: `file:line:column: error: key "value": reason; remedy`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(place) = &self.place {
+            write!(f, "{place}: ")?;
+        }
+        write!(f, "{}; {}", Summary(self), Escaped(&self.remedy))
+    }
+}
+
+/// The finding without its place and remedy.
+struct Summary<'finding>(&'finding Diagnostic);
+
+impl fmt::Display for Summary<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Diagnostic { severity, path, value, reason, .. } = self.0;
+        write!(f, "{severity}: ")?;
+        match (path.is_empty(), value) {
+            (true, None) => {}
+            (false, None) => write!(f, "{}: ", Escaped(path))?,
+            (true, Some(value)) => write!(f, "\"{}\": ", Escaped(value))?,
+            (false, Some(value)) => write!(f, "{} \"{}\": ", Escaped(path), Escaped(value))?,
+        }
+        write!(f, "{}", Escaped(reason))
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        })
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+        write!(f, "{}:{}:{}", Escaped(&self.file), self.line, self.column)
     }
+}
+
+/// Text of a stranger's: cut after 200 characters, and with every character escaped that could steer a terminal or end a line.
+struct Escaped<'text>(&'text str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const LONGEST: usize = 200;
+        for (count, c) in self.0.chars().enumerate() {
+            if count == LONGEST {
+                return f.write_str("...");
+            }
+            if is_harmless(c) { fmt::Write::write_char(f, c)? } else { write!(f, "{}", c.escape_unicode())? }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a character only shows itself: no control character, line break, change of direction or invisible sign.
+fn is_harmless(c: char) -> bool {
+    let is_format =
+        matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    !c.is_control() && !is_format
 }

@@ -139,26 +139,46 @@ impl fmt::Display for Decimal {
 
 /// Why a text is no duration. The message says what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}; {}", self.reason(), self.remedy())]
 pub enum DurationError {
     /// Nothing, or a sign alone.
-    #[error("the duration is empty; write a number with a unit, like 60s")]
     Empty,
     /// Something else where a number must stand.
-    #[error("a number must stand at {at:?}; write numbers with units and nothing between them, like 1m30s")]
     NotANumber {
         /// The text from there on.
         at: String,
     },
     /// A number alone.
-    #[error("the unit is missing; write s for seconds, m for minutes or h for hours behind the number, like 60s")]
     NoUnit,
     /// A unit that Go does not know.
-    #[error("{unit:?} is not a unit; use h, m, s, ms, us or ns, in lower case and without blanks")]
     UnknownUnit {
         /// The unit as written.
         unit: String,
     },
     /// Above 2^63 nanoseconds.
-    #[error("the duration is longer than 292 years, the most there is; shorten it")]
     TooLong,
+}
+
+impl DurationError {
+    /// Why the text is not taken.
+    pub fn reason(&self) -> String {
+        match self {
+            DurationError::Empty => "the duration is empty".to_owned(),
+            DurationError::NotANumber { at } => format!("a number must stand at {at:?}"),
+            DurationError::NoUnit => "the unit is missing".to_owned(),
+            DurationError::UnknownUnit { unit } => format!("{unit:?} is not a unit"),
+            DurationError::TooLong => "the duration is longer than 292 years, the most there is".to_owned(),
+        }
+    }
+
+    /// What to write instead.
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            DurationError::Empty => "write a number with a unit, like 60s, or remove the key",
+            DurationError::NotANumber { .. } => "write numbers with units and nothing between them, like 1m30s",
+            DurationError::NoUnit => "write s for seconds, m for minutes or h for hours behind the number, like 60s",
+            DurationError::UnknownUnit { .. } => "use h, m, s, ms, us or ns, in lower case and without blanks",
+            DurationError::TooLong => "shorten it",
+        }
+    }
 }

@@ -1,0 +1,73 @@
+//! The keys of a config file: one row each, found as Go's `encoding/json` finds a field, and guessed at when misspelt.
+
+use crate::config::reader::{FileConfig, Reader};
+use crate::value::NodeId;
+
+/// A key and how its value is taken.
+pub(super) struct Key {
+    /// The name as documented.
+    pub name: &'static str,
+    /// Reads the value into the file's config, or tells what is wrong with it.
+    pub read: fn(&mut Reader<'_>, NodeId, &mut FileConfig),
+}
+
+/// Every key, in the order of the documentation.
+pub(super) const KEYS: [Key; 5] = [
+    Key {
+        name: "nonMasqueradeCIDRs",
+        read: |reader, value, config| reader.cidrs(value, &mut config.non_masquerade_cidrs),
+    },
+    Key { name: "cidrLimit", read: |reader, value, config| reader.integer(value, &mut config.cidr_limit) },
+    Key { name: "masqLinkLocal", read: |reader, value, config| reader.boolean(value, &mut config.masq_link_local) },
+    Key {
+        name: "masqLinkLocalIPv6",
+        read: |reader, value, config| reader.boolean(value, &mut config.masq_link_local_ipv6),
+    },
+    Key { name: "resyncInterval", read: |reader, value, config| reader.duration(value, &mut config.resync_interval) },
+];
+
+/// The key that a name in a file means: exactly, or else with upper and lower case taken alike.
+pub(super) fn find(name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.name == name).or_else(|| KEYS.iter().find(|key| is_same_folded(key.name, name)))
+}
+
+/// Whether Go folds both to the same: ASCII letters, and the two others that fold to ASCII.
+fn is_same_folded(key: &str, name: &str) -> bool {
+    let fold = |c: char| match c {
+        '\u{17f}' => 's',
+        '\u{212a}' => 'k',
+        c => c.to_ascii_lowercase(),
+    };
+    key.chars().map(fold).eq(name.chars().map(fold))
+}
+
+/// The known key that the name is most like, if it is like any.
+pub(super) fn nearest(name: &str) -> Option<&'static str> {
+    /// Longer names are not compared: no key is near them, and the comparison takes time by the product of the lengths.
+    const LONGEST: usize = 64;
+    let bare = |text: &str| text.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+    let name: Vec<char> = if name.len() <= LONGEST { bare(name) } else { return None };
+    KEYS.iter()
+        .map(|key| {
+            let known: Vec<char> = bare(key.name);
+            (distance(&name, &known), known.len() / 3, key.name)
+        })
+        .filter(|&(distance, allowed, _)| distance <= allowed)
+        .min_by_key(|&(distance, _, _)| distance)
+        .map(|(_, _, name)| name)
+}
+
+/// The number of characters to insert, remove or change to turn one text into the other.
+fn distance(from: &[char], to: &[char]) -> usize {
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in to.iter().enumerate() {
+            let change = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[to.len()]
+}

@@ -1,0 +1,181 @@
+//! A document as a flat list of nodes: what YAML and JSON have in common, each value with its place.
+
+use std::collections::BTreeMap;
+
+use crate::diagnostic::DiagnosticKind;
+
+pub(crate) mod text;
+
+/// How deep lists and mappings may be nested: the limit of both of the reference's parsers.
+pub(crate) const MAX_DEPTH: usize = 10_000;
+
+/// Why a text is no document, before it is told with the file's name.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    /// What kind of fault.
+    pub kind: DiagnosticKind,
+    /// The index of the character where it shows.
+    pub at: usize,
+    /// The text that is wrong, where there is one.
+    pub value: Option<String>,
+    /// Why it is wrong.
+    pub reason: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+/// The index of a node in its document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NodeId(u32);
+
+/// One value and where it stands in the text.
+#[derive(Debug)]
+pub(crate) struct Node {
+    /// The index of its first character.
+    pub at: usize,
+    /// The index behind its last character.
+    pub end: usize,
+    /// What it is.
+    pub value: Value,
+}
+
+/// What a node is, after scalars have been resolved.
+#[derive(Debug)]
+pub(crate) enum Value {
+    Null,
+    Bool(bool),
+    /// A number; the integer is absent where the reference's decoder refuses it as one.
+    Number(Option<i64>),
+    String(String),
+    List(Vec<NodeId>),
+    Map(Vec<Member>),
+}
+
+impl Value {
+    /// What people call the type, with its article.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Value::Null => "nothing",
+            Value::Bool(_) => "a boolean",
+            Value::Number(_) => "a number",
+            Value::String(_) => "a string",
+            Value::List(_) => "a list",
+            Value::Map(_) => "a mapping",
+        }
+    }
+}
+
+/// One `key: value` of a mapping.
+#[derive(Debug, Clone)]
+pub(crate) struct Member {
+    /// The key as text.
+    pub key: String,
+    /// The index of the key's first character.
+    pub key_at: usize,
+    /// The value.
+    pub value: NodeId,
+    /// Whether this is a YAML merge (`<<`), whose value's members count as members of this mapping.
+    pub merge: bool,
+}
+
+/// A parsed document. Aliases share nodes and nothing is nested in memory, so that neither a deep document can overflow the
+/// stack nor an alias multiply its target.
+#[derive(Debug)]
+pub(crate) struct Document {
+    nodes: Vec<Node>,
+    root: NodeId,
+    /// Where text begins that the parser was told to ignore.
+    pub ignored_at: Option<usize>,
+    order: Order,
+}
+
+/// In which order the reference decodes the members of a mapping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// As written, duplicates one after another (JSON).
+    Written,
+    /// By the bytes of the key, and of equal keys only the last (YAML).
+    Sorted,
+}
+
+impl Document {
+    pub fn new(nodes: Vec<Node>, root: NodeId, order: Order) -> Document {
+        Document { nodes, root, ignored_at: None, order }
+    }
+
+    pub fn root(&self) -> &Node {
+        self.node(self.root)
+    }
+
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.0 as usize]
+    }
+
+    /// The members of the top mapping in the order of decoding, merges resolved.
+    pub fn members(&self) -> Vec<Member> {
+        let Value::Map(written) = &self.root().value else { return Vec::new() };
+        match self.order {
+            Order::Written => written.clone(),
+            Order::Sorted => {
+                // A later member of the same name replaces an earlier one, merged or not.
+                let flat = self.merged(written);
+                flat.into_iter()
+                    .map(|member| (member.key.clone(), member))
+                    .collect::<BTreeMap<_, _>>()
+                    .into_values()
+                    .collect()
+            }
+        }
+    }
+
+    /// The members of the top mapping as written, for remarks on duplicates.
+    pub fn written_members(&self) -> &[Member] {
+        match &self.root().value {
+            Value::Map(members) => members,
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::List(_) => &[],
+        }
+    }
+
+    /// Resolves merges in order. The parser has bounded how much aliases may repeat before anything gets here.
+    fn merged(&self, written: &[Member]) -> Vec<Member> {
+        let mut flat = Vec::new();
+        let mut pending: Vec<&Member> = written.iter().rev().collect();
+        while let Some(member) = pending.pop() {
+            if !member.merge {
+                flat.push(member.clone());
+                continue;
+            }
+            match &self.node(member.value).value {
+                Value::Map(members) => pending.extend(members.iter().rev()),
+                // The first of several mappings wins, therefore it comes last.
+                Value::List(maps) => pending.extend(maps.iter().flat_map(|&id| match &self.node(id).value {
+                    Value::Map(members) => members.iter().rev(),
+                    _ => [].iter().rev(),
+                })),
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+            }
+        }
+        flat
+    }
+}
+
+/// The nodes of a document that is being read.
+#[derive(Debug, Default)]
+pub(crate) struct Nodes(Vec<Node>);
+
+impl Nodes {
+    /// Adds a node; none when the document has more nodes than can be counted.
+    pub fn push(&mut self, node: Node) -> Option<NodeId> {
+        let id = u32::try_from(self.0.len()).ok()?;
+        self.0.push(node);
+        Some(NodeId(id))
+    }
+
+    pub fn get(&self, id: NodeId) -> &Node {
+        &self.0[id.0 as usize]
+    }
+
+    pub fn into_document(self, root: NodeId, order: Order) -> Document {
+        Document::new(self.0, root, order)
+    }
+}
