@@ -109,7 +109,7 @@ fn check(flags: Flags, words: &Words) -> Result<CheckOptions, String> {
     no_words(words)?;
     Ok(CheckOptions {
         policy: policy(&flags, words)?,
-        config_path: flags.config,
+        config_path: words.gave("config").then_some(flags.config),
         strict: flags.strict,
         output: flags.output,
     })
@@ -119,8 +119,7 @@ fn render(flags: Flags, words: &Words) -> Result<RenderOptions, String> {
     no_words(words)?;
     Ok(RenderOptions {
         policy: policy(&flags, words)?,
-        masq_chain: flags.masq_chain,
-        config_path: flags.config,
+        config_path: words.gave("config").then_some(flags.config),
         backend: flags.backend,
         output: flags.output,
     })

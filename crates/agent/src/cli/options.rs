@@ -102,8 +102,8 @@ pub enum BackendChoice {
 pub struct CheckOptions {
     /// The flags that shape the policy together with the config.
     pub policy: masq::config::Flags,
-    /// The config file or directory; `-` is standard input.
-    pub config_path: PathBuf,
+    /// The config file or directory as given; `-` is standard input, `None` the daemon's default place.
+    pub config_path: Option<PathBuf>,
     /// Whether an unknown key is an error, and any warning something to report.
     pub strict: bool,
     /// Text or JSON.
@@ -115,10 +115,8 @@ pub struct CheckOptions {
 pub struct RenderOptions {
     /// The flags that shape the policy together with the config.
     pub policy: masq::config::Flags,
-    /// The name of the iptables chain.
-    pub masq_chain: String,
-    /// The config file or directory; `-` is standard input.
-    pub config_path: PathBuf,
+    /// The config file or directory as given; `-` is standard input, `None` the daemon's default place.
+    pub config_path: Option<PathBuf>,
     /// The backend whose input is printed.
     pub backend: BackendChoice,
     /// Text or JSON.
