@@ -3,6 +3,12 @@
 use std::fmt;
 use std::io;
 
+use nix::libc;
+
+mod attribute;
+
+pub(crate) use attribute::attribute_path;
+
 /// Why an operation on a netfilter socket did not work.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -90,6 +96,54 @@ pub struct Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the kernel refused to {}", self.operation)
+        let Self { operation, attribute, message, errno, others } = self;
+        write!(f, "the kernel refused to {operation}")?;
+        if let Some(attribute) = attribute {
+            write!(f, " (at {attribute})")?;
+        }
+        write!(f, ": {}", io::Error::from_raw_os_error(*errno))?;
+        if let Some(message) = message {
+            write!(f, ", {message}")?;
+        }
+        if let Some(hint) = self.hint() {
+            write!(f, "; {hint}")?;
+        }
+        match others {
+            0 => Ok(()),
+            1 => f.write_str(" (and refused 1 more operation of the same batch)"),
+            _ => write!(f, " (and refused {others} more operations of the same batch)"),
+        }
+    }
+}
+
+impl Refusal {
+    /// What the error number usually means for such an operation, and what to do.
+    pub fn hint(&self) -> Option<&'static str> {
+        let rule = self.operation.contains("rule ");
+        let expression = self.attribute.as_deref().is_some_and(|it| it.contains("expression"));
+        match self.errno {
+            libc::EPERM => Some(
+                "it takes CAP_NET_ADMIN in this network namespace, and a table with the owner \
+                 flag only obeys the process that owns it",
+            ),
+            libc::ENOENT if expression => Some(
+                "the kernel lacks this expression (a module named nft_ and the expression) or \
+                 the set, counter or chain it names",
+            ),
+            libc::ENOENT => Some("its table, or what it names, does not exist"),
+            libc::EEXIST => Some("it exists already in another form; elements of an interval set must not overlap"),
+            libc::EBUSY => Some("it is still in use: delete what refers to it first"),
+            libc::EOPNOTSUPP if rule => Some("the kernel lacks this form of the expression"),
+            libc::EOPNOTSUPP => Some(
+                "the kernel lacks this, or an existing chain has another type, hook or priority: \
+                 delete that chain in the same batch",
+            ),
+            libc::EINVAL if rule => Some("an expression is malformed or not allowed in chains of this type or hook"),
+            libc::ENFILE => Some("the set is full"),
+            libc::ERANGE | libc::ENAMETOOLONG => Some("a value is out of range; names have at most 255 bytes"),
+            libc::EMLINK => Some("chains jump in a circle or too deep"),
+            libc::ENOMEM => Some("the kernel is short of memory"),
+            _ => None,
+        }
     }
 }

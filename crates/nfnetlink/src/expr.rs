@@ -350,6 +350,34 @@ pub enum Expr {
     },
 }
 
+/// Gives each enum of the kernel's numbers both directions from one table.
+macro_rules! numbered {
+    ($name:ident { $($variant:ident = $number:literal),+ $(,)? }) => {
+        impl $name {
+            pub(crate) fn number(self) -> u32 {
+                match self {
+                    $(Self::$variant => $number,)+
+                }
+            }
+
+            pub(crate) fn from_number(number: u32) -> Option<Self> {
+                match number {
+                    $($number => Some(Self::$variant),)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+numbered!(CmpOp { Eq = 0, Neq = 1, Lt = 2, Lte = 3, Gt = 4, Gte = 5 });
+numbered!(RangeOp { Eq = 0, Neq = 1 });
+numbered!(PayloadBase { Link = 0, Network = 1, Transport = 2 });
+numbered!(FibResult { Oif = 1, OifName = 2, AddressType = 3 });
+numbered!(NatKind { Snat = 0, Dnat = 1 });
+numbered!(NumgenKind { Incremental = 0, Random = 1 });
+numbered!(ByteOrderOp { Ntoh = 0, Hton = 1 });
+
 impl Expr {
     /// Equality without what counters hold.
     pub fn same_definition(&self, other: &Self) -> bool {

@@ -18,7 +18,7 @@ mod wire;
 
 mod error;
 mod monitor;
-mod receive;
+mod netlink;
 mod socket;
 
 pub use batch::{Batch, Operation};

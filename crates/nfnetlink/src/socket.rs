@@ -1,31 +1,32 @@
-//! The netfilter socket: commits batches, dumps tables.
+//! The netfilter socket: commits batches, and answers which generation the ruleset has.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use nix::libc;
+use nix::sys::socket::SockFlag;
 
 use crate::batch::Batch;
-use crate::error::Error;
-use crate::object::{
-    Chain, Counter, Elements, Flowtable, Generation, NamedObject, ProtocolFamily, Rule, Set, Table, TableRef,
-};
+use crate::encode::{self, EncodedBatch};
+use crate::error::{Error, Refusal, attribute_path};
+use crate::netlink::Netlink;
+use crate::object::Generation;
+use crate::uapi;
+use crate::wire::{Attributes, MESSAGE_HEADER, Message, Messages};
 
-/// What a dump found. All of it belongs to one generation; a dump that does not is
-/// [`Error::Torn`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dump<T> {
-    /// What was found; nothing when the table (or set) is missing.
-    pub items: T,
-    /// Low 16 bits of the generation it belongs to; `None` when nothing was found, for then the
-    /// kernel does not say.
-    pub generation_low16: Option<u16>,
-}
+mod dump;
+mod request;
+
+pub use dump::Dump;
 
 /// A netfilter socket, in the network namespace of the thread that opened it.
 ///
 /// Closing one that changed the ruleset waits for an RCU grace period (4 to 16 ms), so keep it.
+/// After [`Error::TimedOut`] or [`Error::Malformed`] open a new one: this one may still receive
+/// what was asked before.
 #[derive(Debug)]
 pub struct Socket {
-    #[expect(dead_code)]
-    fd: OwnedFd,
+    netlink: Netlink,
+    sequence: u32,
 }
 
 impl Socket {
@@ -34,27 +35,34 @@ impl Socket {
     /// # Errors
     /// [`Error::System`] when the kernel has no netfilter netlink, or refuses.
     pub fn open() -> Result<Self, Error> {
-        Err(Error::Torn { subject: "socket" })
-    }
-
-    /// The current generation.
-    ///
-    /// # Errors
-    /// As any request: refused, timed out, or malformed.
-    pub fn generation(&mut self) -> Result<Generation, Error> {
-        Err(Error::Torn { subject: "socket" })
+        let netlink = Netlink::open(0, SockFlag::empty(), |_| Ok(()))?;
+        Ok(Self { netlink, sequence: 0 })
     }
 
     /// Applies a batch as one transaction, provided that the ruleset is still of the generation
-    /// `expected`, if that is given. Answers the generation that this commit made, if `expected`
-    /// was given: `expected` itself when the kernel found that there was nothing to change.
+    /// `expected`, if that is given. Answers the generation after this commit, if `expected` was
+    /// given: the next one, or `expected` itself when there was nothing to change.
     ///
     /// # Errors
     /// [`Error::StaleGeneration`], [`Error::Refused`], [`Error::Unencodable`] and
     /// [`Error::BatchTooLarge`]: nothing was applied. [`Error::UnknownOutcome`],
     /// [`Error::TimedOut`]: it may have been applied.
-    pub fn commit(&mut self, _batch: &Batch, _expected: Option<Generation>) -> Result<Option<Generation>, Error> {
-        Err(Error::Torn { subject: "socket" })
+    pub fn commit(&mut self, batch: &Batch, expected: Option<Generation>) -> Result<Option<Generation>, Error> {
+        if batch.is_empty() {
+            return Ok(expected);
+        }
+        let first = self.sequence.wrapping_add(1);
+        let encoded = encode::batch(batch, first, expected.map(|generation| generation.0))?;
+        let count = u32::try_from(encoded.messages.len()).unwrap_or(u32::MAX);
+        self.sequence = first.wrapping_add(count).wrapping_add(1);
+        self.netlink.send(&encoded.bytes)?;
+        self.outcome(batch, &encoded, first, expected)?;
+        match expected {
+            None => Ok(None),
+            // A batch that changes nothing makes no generation, and the kernel does not say so.
+            Some(before) if self.generation()? == before => Ok(Some(before)),
+            Some(before) => Ok(Some(before.next())),
+        }
     }
 
     /// Runs `read`, which may make several dumps, until the ruleset did not change meanwhile, at
@@ -64,68 +72,125 @@ impl Socket {
     /// [`Error::Torn`] when every attempt was overtaken by a change; else what `read` answers.
     pub fn snapshot<T>(
         &mut self,
-        _attempts: u32,
-        _read: impl FnMut(&mut Self) -> Result<T, Error>,
+        attempts: u32,
+        mut read: impl FnMut(&mut Self) -> Result<T, Error>,
     ) -> Result<(T, Generation), Error> {
-        Err(Error::Torn { subject: "socket" })
+        for _ in 0..attempts {
+            let before = self.generation()?;
+            match read(self) {
+                Err(Error::Torn { .. }) => {}
+                Err(error) => return Err(error),
+                Ok(found) if self.generation()? == before => return Ok((found, before)),
+                Ok(_) => {}
+            }
+        }
+        Err(Error::Torn { subject: "several parts of it" })
     }
 
-    /// The table of that name, if there is one.
-    ///
-    /// # Errors
-    /// As any request.
-    pub fn table(&mut self, _table: TableRef<'_>) -> Result<Option<Table>, Error> {
-        Err(Error::Torn { subject: "socket" })
+    /// Reads what the kernel says of a batch. It has handled the batch by now, and every refused
+    /// message is answered besides the acknowledged one, which is answered even then.
+    fn outcome(
+        &mut self,
+        batch: &Batch,
+        encoded: &EncodedBatch,
+        first: u32,
+        expected: Option<Generation>,
+    ) -> Result<(), Error> {
+        let mut answers = 0_usize;
+        let mut refused: Vec<Refused> = Vec::new();
+        // One answer at most for each message, and one for the whole batch.
+        let limit = encoded.messages.len() + 2;
+        while answers < limit {
+            let Some(datagram) = self.netlink.receive("change the ruleset", answers == 0)? else {
+                break;
+            };
+            for message in Messages(datagram).filter(|message| message.kind == uapi::NLMSG_ERROR) {
+                let position = usize::try_from(message.sequence.wrapping_sub(first));
+                let Some(position) = position.ok().filter(|&it| it < limit) else { continue };
+                answers += 1;
+                refused.extend(Refused::read(position, message));
+            }
+        }
+        match refused.first() {
+            None => Ok(()),
+            Some(Refused { position: 0, errno: libc::ERESTART, .. }) if expected.is_some() => {
+                Err(Error::StaleGeneration { expected: expected.map_or(0, |it| it.0) })
+            }
+            Some(cause) => Err(cause.explain(batch, encoded, refused.len() - 1)),
+        }
     }
 
-    /// All tables of a family ([`ProtocolFamily::Unspec`]: of all families).
-    ///
-    /// # Errors
-    /// [`Error::Torn`], or as any request; so do the dumps below.
-    pub fn tables(&mut self, _family: ProtocolFamily) -> Result<Dump<Vec<Table>>, Error> {
-        Err(Error::Torn { subject: "socket" })
+    fn next_sequence(&mut self) -> u32 {
+        self.sequence = self.sequence.wrapping_add(1);
+        self.sequence
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.netlink.as_fd()
+    }
+}
+
+/// The kernel's refusal of one message.
+#[derive(Debug)]
+struct Refused {
+    /// Place of the message in its batch; the batch begin is 0.
+    position: usize,
+    errno: i32,
+    /// Offset in the message of the attribute that is to blame.
+    offset: Option<usize>,
+    text: Option<String>,
+}
+
+impl Refused {
+    /// Reads an error message, or `None` if it acknowledges.
+    fn read(position: usize, message: Message<'_>) -> Option<Self> {
+        let (&code, rest) = message.payload.split_first_chunk()?;
+        let errno = i32::from_ne_bytes(code).checked_neg()?;
+        if errno == 0 {
+            return None;
+        }
+        let details = error_details(message, rest).unwrap_or_default();
+        let offset = details.get(uapi::NLMSGERR_ATTR_OFFS).and_then(|it| it.try_into().ok());
+        let offset = offset.and_then(|it| usize::try_from(u32::from_ne_bytes(it)).ok());
+        Some(Self { position, errno, offset, text: details.text(uapi::NLMSGERR_ATTR_MSG) })
     }
 
-    /// The chains of a table.
-    pub fn chains(&mut self, _table: TableRef<'_>) -> Result<Dump<Vec<Chain>>, Error> {
-        Err(Error::Torn { subject: "socket" })
+    fn explain(&self, batch: &Batch, encoded: &EncodedBatch, others: usize) -> Error {
+        let message = self.position.checked_sub(1).and_then(|index| encoded.messages.get(index));
+        let bytes = message.and_then(|&(start, _)| encoded.bytes.get(start..));
+        let operation = message.and_then(|&(_, index)| batch.operations().get(index));
+        Error::Refused(Box::new(Refusal {
+            operation: match operation {
+                Some(operation) => format!("{operation:#}"),
+                None => "take the batch".to_owned(),
+            },
+            attribute: self.attribute(bytes),
+            message: self.text.clone(),
+            errno: self.errno,
+            others,
+        }))
     }
 
-    /// The rules of a table, chain by chain and in order of evaluation.
-    pub fn rules(&mut self, _table: TableRef<'_>) -> Result<Dump<Vec<Rule>>, Error> {
-        Err(Error::Torn { subject: "socket" })
+    /// The attribute to blame, in a request that starts with `request`.
+    fn attribute(&self, request: Option<&[u8]>) -> Option<String> {
+        let message = Messages(request?).next()?;
+        let len = MESSAGE_HEADER + message.payload.len();
+        attribute_path(message.kind, request?.get(..len)?, self.offset?)
     }
+}
 
-    /// The sets and maps of a table, anonymous ones included.
-    pub fn sets(&mut self, _table: TableRef<'_>) -> Result<Dump<Vec<Set>>, Error> {
-        Err(Error::Torn { subject: "socket" })
+/// The attributes behind an error. They come after the header of the request, and after all of
+/// the request if the kernel repeats it.
+fn error_details<'a>(message: Message<'_>, rest: &'a [u8]) -> Option<Attributes<'a>> {
+    if message.flags & uapi::NLM_F_ACK_TLVS == 0 {
+        return None;
     }
-
-    /// The elements of a set; of `set` the name, the flags and the key length are read.
-    pub fn elements(&mut self, _table: TableRef<'_>, _set: &Set) -> Result<Dump<Elements>, Error> {
-        Err(Error::Torn { subject: "socket" })
-    }
-
-    /// Whether a lookup of `key` in a set finds an element, asked of the kernel.
-    ///
-    /// # Errors
-    /// A missing table or set is [`Error::Refused`].
-    pub fn get_element(&mut self, _table: TableRef<'_>, _set: &Set, _key: u128) -> Result<bool, Error> {
-        Err(Error::Torn { subject: "socket" })
-    }
-
-    /// The named counters of a table and their values.
-    pub fn counters(&mut self, _table: TableRef<'_>) -> Result<Dump<Vec<Counter>>, Error> {
-        Err(Error::Torn { subject: "socket" })
-    }
-
-    /// The named objects of a table, of every kind.
-    pub fn objects(&mut self, _table: TableRef<'_>) -> Result<Dump<Vec<NamedObject>>, Error> {
-        Err(Error::Torn { subject: "socket" })
-    }
-
-    /// The flow tables of a table.
-    pub fn flowtables(&mut self, _table: TableRef<'_>) -> Result<Dump<Vec<Flowtable>>, Error> {
-        Err(Error::Torn { subject: "socket" })
-    }
+    let header = rest.first_chunk::<MESSAGE_HEADER>()?;
+    let &[l0, l1, l2, l3, ..] = header;
+    let request = usize::try_from(u32::from_ne_bytes([l0, l1, l2, l3])).ok()?;
+    let capped = message.flags & uapi::NLM_F_CAPPED != 0;
+    let skip = if capped { MESSAGE_HEADER } else { request.checked_next_multiple_of(4)? };
+    rest.get(skip..).map(Attributes)
 }
