@@ -1,5 +1,8 @@
-//! What the integration tests share: the agent as a child in a lab's node, and directories that vanish.
+//! What the integration tests share: the agent as a child in a lab's node, floods, random policies, vanishing directories.
 
 pub mod agent;
 pub mod directory;
+pub mod engine;
+pub mod flood;
+pub mod random;
 pub mod ruleset;

@@ -1,0 +1,274 @@
+//! The figures of the README's table: how long from a cause to the rules in force, and what the daemon costs meanwhile.
+//!
+//! Everything runs in private namespaces, with the program as built for release. A figure is the median of its samples; the
+//! moment of "in force" is when the kernel's notice of the last transaction arrived after which the table was as wanted.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failed expectation is how a benchmark ends")]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use ip_masq_agent::backend::nftables::Nftables;
+use ip_masq_agent::backend::nftables::desired::Desired;
+use ip_masq_agent::backend::nftables::plan::Plan;
+use ip_masq_agent::lab::namespace::Namespace;
+use masq::config::{Config, Flags, Source};
+use masq::policy::Policy;
+use nfnetlink::{Event, Monitor};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+const SAMPLES: usize = 50;
+const PATIENCE: Duration = Duration::from_secs(60);
+const IDLE: Duration = Duration::from_secs(30);
+
+fn main() {
+    let scratch = Scratch::new();
+    println!("release binary: {:.2} MB", fs::metadata(program()).unwrap().len() as f64 / 1e6);
+    start(&scratch);
+    file_change(&scratch);
+    heals(&scratch);
+    idle(&scratch);
+    hundred_thousand(&scratch);
+}
+
+fn program() -> &'static str {
+    env!("CARGO_BIN_EXE_ip-masq-agent")
+}
+
+/// From starting the process to rules in force, without a config file.
+fn start(scratch: &Scratch) {
+    let desired = desired("");
+    let samples = (0..SAMPLES).map(|_| {
+        let node = Namespace::open("node").unwrap();
+        let mut watch = Watch::open(&node);
+        let began = Instant::now();
+        let _agent = Agent::spawn(&node, &scratch.0.join("missing"));
+        watch.wait_in_force(&desired) - began
+    });
+    report("start to rules", samples.collect());
+}
+
+/// From renaming a new file into place to its policy in force.
+fn file_change(scratch: &Scratch) {
+    let node = Namespace::open("node").unwrap();
+    let path = scratch.0.join("ip-masq-agent");
+    let mut watch = Watch::open(&node);
+    let _agent = Agent::spawn(&node, &path);
+    watch.wait_in_force(&desired(""));
+    let samples = (0..SAMPLES).map(|n| {
+        let text = format!("nonMasqueradeCIDRs: [10.0.0.0/8, 11.{n}.0.0/16]\n");
+        let wanted = desired(&text);
+        let fresh = scratch.0.join("fresh");
+        fs::write(&fresh, text).unwrap();
+        let began = Instant::now();
+        fs::rename(&fresh, &path).unwrap();
+        watch.wait_in_force(&wanted) - began
+    });
+    report("file change to kernel", samples.collect());
+    fs::remove_file(path).unwrap();
+}
+
+/// From a stranger's transaction to the policy in force again.
+fn heals(scratch: &Scratch) {
+    for (name, commands) in [
+        ("nft flush ruleset", "flush ruleset"),
+        ("deleted table", "delete table inet ip-masq-agent"),
+        ("deleted chain", "flush chain inet ip-masq-agent postrouting; delete chain inet ip-masq-agent postrouting"),
+        ("flushed chain", "flush chain inet ip-masq-agent postrouting"),
+        ("deleted element", "delete element inet ip-masq-agent exempt-ipv4 { 10.0.0.0/8 }"),
+        ("inserted rule", "insert rule inet ip-masq-agent postrouting masquerade"),
+    ] {
+        let node = Namespace::open("node").unwrap();
+        let wanted = desired("");
+        let mut watch = Watch::open(&node);
+        let _agent = Agent::spawn(&node, &scratch.0.join("missing"));
+        watch.wait_in_force(&wanted);
+        let samples = (0..SAMPLES).map(|_| {
+            let nft = node.run(move || Command::new("nft").arg(commands).spawn().unwrap());
+            // The stranger's own notice is the moment of the damage: how long nft takes to end is not the agent's time.
+            let damaged = watch.wait_for_transaction();
+            let healed = watch.wait_in_force(&wanted);
+            wait(nft);
+            healed - damaged
+        });
+        report(&format!("healed: {name}"), samples.collect());
+    }
+}
+
+/// What the daemon costs while nothing happens.
+fn idle(scratch: &Scratch) {
+    let node = Namespace::open("node").unwrap();
+    let mut watch = Watch::open(&node);
+    let agent = Agent::spawn(&node, &scratch.0.join("missing"));
+    watch.wait_in_force(&desired(""));
+    let before = (watch.generation(), agent.switches(), agent.cpu_ticks());
+    std::thread::sleep(IDLE);
+    let after = (watch.generation(), agent.switches(), agent.cpu_ticks());
+    println!(
+        "idle for {IDLE:?}: {} transactions, {} wake-ups, {} CPU ticks of 10 ms",
+        after.0.wrapping_sub(before.0),
+        after.1 - before.1,
+        after.2 - before.2
+    );
+    println!("resident: {} kB now, {} kB at most", agent.status("VmRSS:"), agent.status("VmHWM:"));
+}
+
+/// 100,000 CIDRs: replacing them all against `nft -f`, and changing one among them.
+fn hundred_thousand(scratch: &Scratch) {
+    let list = |offset: u32, extra: &str| {
+        let mut text = format!("cidrLimit: 200000\nnonMasqueradeCIDRs:\n{extra}");
+        for n in 0..100_000_u32 {
+            // Every other /24, so that no two are neighbours and nothing can be joined.
+            let block = (11 << 16) + 2 * n + offset;
+            writeln!(text, "- {}.{}.{}.0/24", block >> 16, (block >> 8) & 255, block & 255).unwrap();
+        }
+        text
+    };
+    let path = scratch.0.join("ip-masq-agent");
+    let node = Namespace::open("node").unwrap();
+    let mut watch = Watch::open(&node);
+    fs::write(&path, list(0, "")).unwrap();
+    let agent = Agent::spawn(&node, &path);
+    watch.wait_in_force(&desired(&list(0, "")));
+    let mut change = |text: &str| {
+        let wanted = desired(text);
+        let fresh = scratch.0.join("fresh");
+        fs::write(&fresh, text).unwrap();
+        let began = Instant::now();
+        fs::rename(&fresh, &path).unwrap();
+        watch.wait_in_force(&wanted) - began
+    };
+    report("100,000 CIDRs: all replaced", (0..6).map(|n| change(&list((n + 1) % 2, ""))).collect());
+    let one = (0..10).map(|n| change(&list(0, if n % 2 == 0 { "- 9.9.9.0/24\n" } else { "" })));
+    report("100,000 CIDRs: one changed", one.collect());
+    println!("resident with 100,000 CIDRs: {} kB now, {} kB at most", agent.status("VmRSS:"), agent.status("VmHWM:"));
+    drop(agent);
+    let file = scratch.0.join("ruleset");
+    let mut text = String::from("delete table inet ip-masq-agent\n");
+    text.push_str(&Plan::new(&desired(&list(0, "")), &Default::default()).transactions().map(ToString::to_string).collect::<String>());
+    fs::write(&file, text).unwrap();
+    let samples = (0..4).map(|_| {
+        let (file, began) = (file.clone(), Instant::now());
+        wait(node.run(move || Command::new("nft").arg("-f").arg(file).spawn().unwrap()));
+        began.elapsed()
+    });
+    report("100,000 CIDRs: nft -f", samples.collect());
+}
+
+fn desired(text: &str) -> Desired {
+    let source = Source { name: "config".to_owned(), bytes: text.into() };
+    Desired::new(&Policy::new(&Config::parse(&[source], &Flags::default()).unwrap().config), false)
+}
+
+fn report(name: &str, mut samples: Vec<Duration>) {
+    samples.sort();
+    let millis = |index: usize| samples[index].as_secs_f64() * 1e3;
+    let last = samples.len() - 1;
+    println!("{name}: median {:.2} ms (min {:.2}, max {:.2}, n {})", millis(last / 2), millis(0), millis(last), last + 1);
+}
+
+fn wait(mut child: Child) {
+    assert!(child.wait().unwrap().success());
+}
+
+/// The daemon as a plain child, killed at the end.
+struct Agent(Child);
+
+impl Agent {
+    fn spawn(node: &Namespace, config: &Path) -> Agent {
+        let config = config.to_owned();
+        Agent(node.run(move || {
+            let mut command = Command::new(program());
+            command.arg("--backend=nftables").arg("--config").arg(config).stderr(Stdio::null());
+            command.spawn().unwrap()
+        }))
+    }
+
+    fn status(&self, field: &str) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
+        line.split_whitespace().next().unwrap().parse().unwrap()
+    }
+
+    fn switches(&self) -> u64 {
+        self.status("voluntary_ctxt_switches:")
+    }
+
+    /// User and system time.
+    fn cpu_ticks(&self) -> u64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap();
+        let behind_name = stat.rsplit_once(')').unwrap().1;
+        behind_name.split_whitespace().skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+/// The kernel's notices in the node, and the means to see what they led to.
+struct Watch {
+    monitor: Monitor,
+    table: Nftables,
+}
+
+impl Watch {
+    fn open(node: &Namespace) -> Watch {
+        node.run(|| Watch { monitor: Monitor::open().unwrap(), table: Nftables::open().unwrap() })
+    }
+
+    /// The moment of the next notice.
+    fn wait_for_transaction(&mut self) -> Instant {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(Event::Generation { .. }) = self.monitor.next_event().unwrap() {
+                return Instant::now();
+            }
+            assert!(Instant::now() < deadline, "no transaction within {PATIENCE:?}");
+            poll(&mut [PollFd::new(self.monitor.as_fd(), PollFlags::POLLIN)], PollTimeout::from(100_u8)).unwrap();
+        }
+    }
+
+    /// The moment of the first notice after which the table was as wanted.
+    fn wait_in_force(&mut self, desired: &Desired) -> Instant {
+        loop {
+            let moment = self.wait_for_transaction();
+            if self.is_in_force(desired) {
+                return moment;
+            }
+        }
+    }
+
+    fn is_in_force(&mut self, desired: &Desired) -> bool {
+        self.table.observe().is_ok_and(|(observed, _)| Plan::new(desired, &observed).is_in_sync())
+    }
+
+    fn generation(&mut self) -> u32 {
+        self.table.observe().unwrap().1.0
+    }
+}
+
+/// A directory of this run's own.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Scratch {
+        let path = std::env::temp_dir().join(format!("ip-masq-agent-figures-{}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        Scratch(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Nothing to be done about a directory that somebody else has removed.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
