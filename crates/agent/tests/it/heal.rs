@@ -139,11 +139,6 @@ fn a_strangers_counter_set_and_quota_in_our_table_are_removed() {
 }
 
 #[test]
-fn a_strangers_flowtable_in_our_table_is_removed() {
-    is_healed(&["add flowtable inet ip-masq-agent theirs { hook ingress priority 0; devices = { lo }; }"]);
-}
-
-#[test]
 fn a_table_made_anew_with_other_content_is_healed() {
     is_healed(&["delete table inet ip-masq-agent; add table inet ip-masq-agent; \
                  add chain inet ip-masq-agent postrouting { type nat hook postrouting priority 105; }; \

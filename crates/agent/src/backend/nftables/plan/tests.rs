@@ -142,6 +142,18 @@ fn a_catch_all_element_is_flushed_away() {
     assert!(plan.transactions().any(|batch| batch.to_string().contains("flush set")));
 }
 
+/// Here and not with a kernel, for not every kernel has flow tables.
+#[test]
+fn a_strangers_flowtable_is_removed() {
+    let desired = defaults();
+    let mut observed = in_kernel(&desired);
+    observed.flowtables.push(nfnetlink::Flowtable { name: "theirs".to_owned() });
+    let plan = Plan::new(&desired, &observed);
+    assert_eq!(said(&plan), "flowtable theirs does not belong there");
+    let texts: String = plan.transactions().map(Batch::to_string).collect();
+    assert!(texts.contains("delete flowtable inet ip-masq-agent theirs"), "{texts}");
+}
+
 #[test]
 fn a_rebuilt_table_goes_on_counting_where_it_was() {
     let desired = defaults();
