@@ -165,19 +165,18 @@ impl Lab {
         }
     }
 
-    /// Sends a datagram to each destination, all of one family, and returns in their order what was seen of them. Thousands take
-    /// a fraction of a second.
+    /// Sends a datagram to each destination and returns in their order what was seen of them. Thousands take a fraction of a
+    /// second.
     ///
     /// # Errors
     /// As [`Lab::probe`].
-    pub fn probe_many(&self, from: Host, family: Family, destinations: &[IpAddr]) -> Result<Vec<Option<Seen>>> {
+    pub fn probe_many(&self, from: Host, destinations: &[IpAddr]) -> Result<Vec<Option<Seen>>> {
         for &destination in destinations {
             ensure_probeable(destination)?;
         }
-        let destinations: Vec<SocketAddr> =
-            destinations.iter().map(|&address| SocketAddr::new(address, PORT)).collect();
-        let fresh_sender = || self.udp_sender(from, SocketAddr::new(source_address(from, family), self.fresh_port()));
-        probe::udp_many(&destinations, fresh_sender, || self.next_id(), &self.all_receivers())
+        let fresh_sender =
+            |family| self.udp_sender(from, SocketAddr::new(source_address(from, family), self.fresh_port()));
+        probe::udp_many(destinations, fresh_sender, || self.next_id(), &self.all_receivers())
     }
 
     /// A source port that no probe of this lab used in the last 50,000.

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use masq::cidr::Family;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
@@ -98,39 +99,56 @@ pub(super) fn udp(
 
 /// Sends one datagram to each destination and returns, in their order, what was seen of it.
 ///
-/// `fresh_sender` opens a socket of the destinations' family on a source port that was not used before, and is asked again for
-/// the datagrams that were lost: a resent one must not meet the connection tracking entry of the first.
+/// `fresh_sender` opens a socket of a family on a source port that was not used before, and is asked again for the datagrams that
+/// were lost: a resent one must not meet the connection tracking entry of the first.
 pub(super) fn udp_many(
-    destinations: &[SocketAddr],
-    mut fresh_sender: impl FnMut() -> Result<UdpSocket>,
-    mut next_id: impl FnMut() -> u64,
+    destinations: &[IpAddr],
+    fresh_sender: impl Fn(Family) -> Result<UdpSocket>,
+    next_id: impl Fn() -> u64,
     receivers: &[&Receivers],
 ) -> Result<Vec<Option<Seen>>> {
     let mut seen = vec![None; destinations.len()];
     for _ in 0..ATTEMPTS {
-        let missing: Vec<usize> = (0..seen.len()).filter(|&place| seen[place].is_none()).collect();
-        if missing.is_empty() {
-            break;
-        }
-        let sender = fresh_sender()?;
-        let sent_from = sender.local_addr().context("a bound socket has an address")?;
-        for window in missing.chunks(WINDOW) {
-            let mut waiting = HashMap::with_capacity(window.len());
-            for &place in window {
-                let id = next_id();
-                let destination = destinations[place];
-                sender
-                    .send_to(&id.to_be_bytes(), destination)
-                    .with_context(|| format!("cannot send from {sent_from} to {destination}"))?;
-                waiting.insert(id, place);
+        for family in Family::ALL {
+            let is_missing = |&place: &usize| seen[place].is_none() && Family::of(destinations[place]) == family;
+            let missing: Vec<usize> = (0..seen.len()).filter(is_missing).collect();
+            if missing.is_empty() {
+                continue;
             }
-            let deadline = Instant::now() + PATIENCE;
-            while !waiting.is_empty() && wait(receivers, |receivers| receivers.udp.as_fd(), deadline)? {
-                for (host, source, id) in drain(receivers)? {
-                    if let Some(place) = waiting.remove(&id) {
-                        seen[place] = Some(Seen { sent_from, host, source });
-                    }
+            let sender = fresh_sender(family)?;
+            for window in missing.chunks(WINDOW) {
+                let wanted: Vec<(usize, IpAddr)> = window.iter().map(|&place| (place, destinations[place])).collect();
+                for (place, found) in udp_window(&sender, &wanted, &next_id, receivers)? {
+                    seen[place] = Some(found);
                 }
+            }
+        }
+    }
+    Ok(seen)
+}
+
+/// Sends a few datagrams at once and collects what is seen of them in time, each with the place it was asked under.
+fn udp_window(
+    sender: &UdpSocket,
+    wanted: &[(usize, IpAddr)],
+    next_id: impl Fn() -> u64,
+    receivers: &[&Receivers],
+) -> Result<Vec<(usize, Seen)>> {
+    let sent_from = sender.local_addr().context("a bound socket has an address")?;
+    let mut waiting = HashMap::with_capacity(wanted.len());
+    for &(place, destination) in wanted {
+        let id = next_id();
+        sender
+            .send_to(&id.to_be_bytes(), (destination, PORT))
+            .with_context(|| format!("cannot send from {sent_from} to {destination}"))?;
+        waiting.insert(id, place);
+    }
+    let mut seen = Vec::with_capacity(wanted.len());
+    let deadline = Instant::now() + PATIENCE;
+    while !waiting.is_empty() && wait(receivers, |receivers| receivers.udp.as_fd(), deadline)? {
+        for (host, source, id) in drain(receivers)? {
+            if let Some(place) = waiting.remove(&id) {
+                seen.push((place, Seen { sent_from, host, source }));
             }
         }
     }

@@ -153,7 +153,9 @@ fn sources(options: &DemoOptions) -> Result<Vec<Source>> {
 
 fn built_in(flags: &Flags) -> String {
     let ipv6 = if flags.enable_ipv6 { "  - fd00::/8\n" } else { "" };
-    format!("nonMasqueradeCIDRs:\n  - 10.0.0.0/8\n  - 192.168.0.0/16\n{ipv6}masqLinkLocal: false\nresyncInterval: 60s\n")
+    format!(
+        "nonMasqueradeCIDRs:\n  - 10.0.0.0/8\n  - 192.168.0.0/16\n{ipv6}masqLinkLocal: false\nresyncInterval: 60s\n"
+    )
 }
 
 fn notes(options: &DemoOptions, sources: &[Source]) -> Vec<String> {

@@ -63,7 +63,7 @@ fn thousands_of_datagrams_are_matched_to_their_destinations() {
     for &family in lab.families() {
         let base = masq::cidr::number(destinations(family)[0]);
         let many: Vec<IpAddr> = (0..3000).map(|offset| family.address(base + offset * 1021)).collect();
-        let seen = lab.probe_many(Host::Pod, family, &many).unwrap();
+        let seen = lab.probe_many(Host::Pod, &many).unwrap();
         assert_eq!(seen.len(), many.len());
         for (destination, seen) in many.iter().zip(seen) {
             let seen = seen.unwrap_or_else(|| panic!("the datagram to {destination} was lost"));

@@ -113,9 +113,8 @@ impl Report {
 
     fn summary(&self) -> String {
         let packets = self.observations.iter().flat_map(|observation| observation.packets());
-        let (sent, wrong) = packets.fold((0, 0), |(sent, wrong), (_, packet)| {
-            (sent + 1, wrong + usize::from(packet.disagreement.is_some()))
-        });
+        let (sent, wrong) = packets
+            .fold((0, 0), |(sent, wrong), (_, packet)| (sent + 1, wrong + usize::from(packet.disagreement.is_some())));
         let late = self.changes.iter().filter(|change| change.in_force_after.is_err()).count();
         match (wrong, late) {
             (0, 0) => format!("All {sent} packets were treated as the policy says."),

@@ -58,8 +58,9 @@ fn enter_user_namespace() -> Result<()> {
 
 fn write_own(name: &str, value: &str) -> Result<()> {
     let path = format!("/proc/self/{name}");
-    fs::write(&path, value)
-        .map_err(|error| forbidden(&format!("writing \"{value}\" to {path}"), Errno::from_raw(error.raw_os_error().unwrap_or(0))))
+    fs::write(&path, value).map_err(|error| {
+        forbidden(&format!("writing \"{value}\" to {path}"), Errno::from_raw(error.raw_os_error().unwrap_or(0)))
+    })
 }
 
 fn forbidden(step: &str, error: Errno) -> anyhow::Error {
