@@ -63,6 +63,7 @@ fn describe(flag: &Flag, text: &mut String) {
     let default = flag.default();
     let default =
         if default.is_empty() || default == "false" { String::new() } else { format!(" (default {default})") };
+    let dashes = if flag.name.len() == 1 { "-" } else { "--" };
     // Writing to a String cannot fail.
-    let _ = writeln!(text, "  --{}{value}\n        {}{default}", flag.name, flag.help);
+    let _ = writeln!(text, "  {dashes}{}{value}\n        {}{default}", flag.name, flag.help);
 }

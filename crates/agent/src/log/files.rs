@@ -116,12 +116,12 @@ impl LogFile {
         Ok(LogFile { stream, written })
     }
 
-    /// In `--log_dir` or, failing that, the directory for temporary files. Never through a symbolic link that waits there.
+    /// In `--log_dir` or, failing that, the directory for temporary files.
     fn open_named(options: &LogOptions, severity: Severity, now: SystemTime) -> io::Result<LogFile> {
         let name = file_name(severity, now);
         let mut failure = io::Error::from(io::ErrorKind::NotFound);
         for dir in options.dir.iter().cloned().chain([std::env::temp_dir()]) {
-            match LogFile::open(&dir.join(&name), options, OFlag::O_APPEND | OFlag::O_NOFOLLOW, now) {
+            match LogFile::open_in(&dir, &name, options, now) {
                 Ok(file) => {
                     link(&dir, severity, &name);
                     return Ok(file);
@@ -130,6 +130,11 @@ impl LogFile {
             }
         }
         Err(failure)
+    }
+
+    /// The name can be foreseen and the directory may be everybody's: a symbolic link that waits there is not followed.
+    fn open_in(dir: &Path, name: &str, options: &LogOptions, now: SystemTime) -> io::Result<LogFile> {
+        LogFile::open(&dir.join(name), options, OFlag::O_APPEND | OFlag::O_NOFOLLOW, now)
     }
 
     /// A file beyond its limit is replaced by what `reopen` makes; where that fails, the old one has to do.
@@ -217,3 +222,6 @@ fn preamble(options: &LogOptions, now: SystemTime) -> Option<String> {
         std::env::consts::ARCH,
     ))
 }
+
+#[cfg(test)]
+mod tests;
