@@ -2,9 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed expectation is how a test ends")]
 
+mod check;
 mod daemon;
+mod flags;
 mod heal;
 mod lab;
+mod log;
 mod reload;
 #[allow(dead_code, reason = "what one test file does not use another does")]
 mod support;

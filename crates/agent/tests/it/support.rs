@@ -4,5 +4,6 @@ pub mod agent;
 pub mod directory;
 pub mod engine;
 pub mod flood;
+pub mod program;
 pub mod random;
 pub mod ruleset;
