@@ -5,9 +5,11 @@
 mod check;
 mod daemon;
 mod flags;
+mod flood;
 mod heal;
 mod lab;
 mod log;
 mod reload;
 #[allow(dead_code, reason = "what one test file does not use another does")]
 mod support;
+mod traffic;

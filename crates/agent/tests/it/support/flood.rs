@@ -22,6 +22,9 @@ const WINDOW: u64 = 128;
 /// Datagrams between two looks at the phase.
 const BURST: usize = 16;
 
+/// Source ports to send from, one after the other.
+const SOURCE_PORTS: usize = 64;
+
 /// After this long without progress what is under way counts as lost.
 const LOST_AFTER: Duration = Duration::from_millis(100);
 
@@ -58,8 +61,8 @@ struct Shared {
 }
 
 impl Flood {
-    /// Starts sending, in phase 0, to addresses inside `exempt` and, in turn, to addresses inside `masqueraded`. No destination is
-    /// used twice within some millions of packets, so each packet is the first of a connection.
+    /// Starts sending, in phase 0, to all addresses of `exempt` and, in turn, to all of `masqueraded`. Once they are used up the
+    /// next source port takes over, so each packet is the first of a connection.
     pub fn start(lab: &Lab, exempt: Vec<Cidr>, masqueraded: Vec<Cidr>) -> Flood {
         // Entries of datagrams without an answer would pile up for half a minute each.
         lab.node.run(|| {
@@ -71,11 +74,12 @@ impl Flood {
         setsockopt(&receiver, sockopt::RcvBuf, &(4 << 20)).unwrap();
         receiver.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
         let pod = source_address(Host::Pod, Family::Ipv4);
-        let sender = lab.pod.run(move || UdpSocket::bind((pod, 0)).unwrap());
+        let senders =
+            lab.pod.run(move || (0..SOURCE_PORTS).map(|_| UdpSocket::bind((pod, 0)).unwrap()).collect::<Vec<_>>());
         let shared = Arc::new(Shared::default());
         let (sending, receiving) = (Arc::clone(&shared), Arc::clone(&shared));
         let threads = vec![
-            thread::spawn(move || sending.send(&sender, &exempt, &masqueraded)),
+            thread::spawn(move || sending.send(&senders, &exempt, &masqueraded)),
             thread::spawn(move || receiving.receive(&receiver)),
         ];
         Flood { shared, threads }
@@ -121,8 +125,8 @@ impl Shared {
         self.stop.load(Ordering::SeqCst)
     }
 
-    fn send(&self, sender: &UdpSocket, exempt: &[Cidr], masqueraded: &[Cidr]) {
-        let mut destinations = (Spread::new(exempt), Spread::new(masqueraded));
+    fn send(&self, senders: &[UdpSocket], exempt: &[Cidr], masqueraded: &[Cidr]) {
+        let mut destinations = [(0, Spread::new(exempt)), (1, Spread::new(masqueraded))];
         // Of what is under way, so many are not coming any more.
         let mut lost = 0;
         while !self.stopped() {
@@ -132,12 +136,11 @@ impl Shared {
                 self.entered.store(phase, Ordering::SeqCst);
             }
             for turn in 0..BURST {
-                let (class, spread) = match turn % 2 {
-                    0 => (0, &mut destinations.0),
-                    _ => (1, &mut destinations.1),
-                };
+                let (class, spread) = &mut destinations[turn % 2];
+                let (round, destination) = spread.next();
                 let [a, b, c, d] = phase.to_be_bytes();
-                sender.send_to(&[a, b, c, d, class], SocketAddr::new(spread.next(), PORT)).unwrap();
+                let sender = &senders[round % senders.len()];
+                sender.send_to(&[a, b, c, d, *class], SocketAddr::new(destination, PORT)).unwrap();
             }
             self.sent.fetch_add(BURST as u64, Ordering::SeqCst);
             self.drain(WINDOW, &mut lost);
@@ -187,7 +190,7 @@ impl Shared {
     }
 }
 
-/// All addresses of some blocks, one block after the other, each time the next address of it.
+/// All addresses of some blocks of the same size, neighbours as far apart as can be, over and over.
 #[derive(Debug)]
 struct Spread<'c> {
     cidrs: &'c [Cidr],
@@ -199,11 +202,12 @@ impl Spread<'_> {
         Spread { cidrs, turn: 0 }
     }
 
-    fn next(&mut self) -> IpAddr {
+    /// The next address, and how often all of them have been used before.
+    fn next(&mut self) -> (usize, IpAddr) {
         let cidr = self.cidrs[self.turn % self.cidrs.len()];
-        let size = cidr.last() - cidr.first() + 1;
-        let offset = (self.turn / self.cidrs.len()) as u128 % size;
+        let size = usize::try_from(cidr.last() - cidr.first() + 1).unwrap();
+        let offset = self.turn / self.cidrs.len();
         self.turn += 1;
-        Family::Ipv4.address(cidr.first() + offset)
+        (offset / size, Family::Ipv4.address(cidr.first() + (offset % size) as u128))
     }
 }

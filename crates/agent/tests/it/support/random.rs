@@ -93,8 +93,17 @@ pub fn config_of(cidrs: &[Cidr]) -> String {
     text
 }
 
-/// A thousand /24s, every second one of 172.16.0.0 and up, so that none can be joined with another.
+/// A thousand /24s, every second one from 172.16.0.0 on, so that none can be joined with another.
 pub fn thousand_cidrs() -> Vec<Cidr> {
+    every_second(0)
+}
+
+/// The thousand /24s between those.
+pub fn thousand_gaps() -> Vec<Cidr> {
+    every_second(1)
+}
+
+fn every_second(offset: u128) -> Vec<Cidr> {
     let base = number("172.16.0.0".parse().unwrap());
-    (0..1000).map(|place| Cidr::new(Family::Ipv4.address(base + (place << 9)), 24).unwrap()).collect()
+    (0..1000).map(|place| Cidr::new(Family::Ipv4.address(base + ((2 * place + offset) << 8)), 24).unwrap()).collect()
 }
