@@ -72,6 +72,11 @@ impl Batch {
         self.operations.extend(other.operations);
     }
 
+    /// Adds an operation of another batch after those of this one.
+    pub fn append_operation(&mut self, operation: Operation) {
+        self.operations.push(operation);
+    }
+
     /// Adds a table; one of the same name stays, with the new flags.
     pub fn add_table(&mut self, table: &Table) {
         self.push(table.reference(), Change::AddTable(table.clone()));

@@ -339,6 +339,7 @@ fn open_interval_userdata() -> Vec<u8> {
 /// The user data that nft gives a set whose keys have this type.
 pub(crate) fn set_userdata(key_type: u32) -> Vec<u8> {
     let order = match key_type {
+        Set::INET_PROTO => uapi::BYTEORDER_INVALID,
         Set::IFNAME => uapi::BYTEORDER_HOST_ENDIAN,
         _ => uapi::BYTEORDER_BIG_ENDIAN,
     };
@@ -354,3 +355,6 @@ fn put_tlv(userdata: &mut Vec<u8>, kind: u8, value: &[u8]) -> bool {
     userdata.extend_from_slice(value);
     true
 }
+
+#[cfg(test)]
+mod tests;

@@ -102,8 +102,10 @@ pub(crate) const NFTA_SET_EXPRESSIONS: u16 = 18;
 pub(crate) const NFTA_SET_DESC_SIZE: u16 = 1;
 pub(crate) const NFTA_SET_DESC_CONCAT: u16 = 2;
 pub(crate) const NFTA_SET_FIELD_LEN: u16 = 1;
-/// nft's user data of a set: the byte order of its keys, and the value for big-endian.
+/// nft's user data of a set: the byte order of its keys.
 pub(crate) const NFTNL_UDATA_SET_KEYBYTEORDER: u8 = 0;
+/// Keys of one byte have none.
+pub(crate) const BYTEORDER_INVALID: u32 = 0;
 pub(crate) const BYTEORDER_HOST_ENDIAN: u32 = 1;
 pub(crate) const BYTEORDER_BIG_ENDIAN: u32 = 2;
 

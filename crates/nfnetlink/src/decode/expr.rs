@@ -214,8 +214,12 @@ fn counter(attributes: Attributes<'_>) -> Option<Expr> {
     if !attributes.only(&[uapi::NFTA_COUNTER_BYTES, uapi::NFTA_COUNTER_PACKETS, uapi::NFTA_COUNTER_PAD]) {
         return None;
     }
-    let packets = attributes.u64(uapi::NFTA_COUNTER_PACKETS)?;
-    Some(Expr::Counter { packets, bytes: attributes.u64(uapi::NFTA_COUNTER_BYTES)? })
+    let value = |kind| match attributes.get(kind) {
+        None => Some(0),
+        Some(_) => attributes.u64(kind),
+    };
+    let packets = value(uapi::NFTA_COUNTER_PACKETS)?;
+    Some(Expr::Counter { packets, bytes: value(uapi::NFTA_COUNTER_BYTES)? })
 }
 
 fn counter_ref(attributes: Attributes<'_>) -> Option<Expr> {

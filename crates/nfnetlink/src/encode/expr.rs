@@ -94,6 +94,7 @@ fn put_attributes(writer: &mut Writer, expr: &Expr) {
             writer.put_u32(uapi::NFTA_IMMEDIATE_DREG, dreg.0);
             writer.put_value(uapi::NFTA_IMMEDIATE_DATA, value);
         }
+        Expr::Counter { packets: 0, bytes: 0 } => {}
         Expr::Counter { packets, bytes } => {
             writer.put_u64(uapi::NFTA_COUNTER_BYTES, *bytes);
             writer.put_u64(uapi::NFTA_COUNTER_PACKETS, *packets);
