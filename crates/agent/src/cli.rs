@@ -11,6 +11,7 @@ mod table;
 mod usage;
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 
 use masq::ports::PortRanges;
 
@@ -92,17 +93,18 @@ fn daemon(flags: Flags, words: &Words) -> Result<DaemonOptions, Refusal> {
         cleanup_on_exit: flags.cleanup_on_exit,
         protect_table: flags.protect_table,
         ignored_words: words.rest.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-        warnings: remarks(words),
+        warnings: warnings(flags.http_bind_address, words),
         flag_dump,
     })
 }
 
-fn remarks(words: &Words) -> Vec<String> {
-    let mut remarks = Vec::new();
-    if words.gave("http-bind-address") {
-        remarks.push("--http-bind-address has no effect: this version serves no HTTP".to_owned());
+fn warnings(http_bind_address: Option<SocketAddr>, words: &Words) -> Vec<String> {
+    match http_bind_address {
+        Some(address) if words.gave("http-bind-address") => {
+            vec![format!("--http-bind-address={address} has no effect: this version serves no HTTP")]
+        }
+        Some(_) | None => Vec::new(),
     }
-    remarks
 }
 
 fn check(flags: Flags, words: &Words) -> Result<CheckOptions, String> {
@@ -166,6 +168,10 @@ fn dump(flags: &Flags) -> Vec<(String, String)> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
+    use proptest::strategy::Strategy;
+
     use super::*;
 
     fn parsed(args: &[&str]) -> Result<Command, Refusal> {
@@ -292,7 +298,8 @@ mod tests {
 
     #[test]
     fn an_http_address_is_an_address_and_a_port_or_nothing() {
-        assert_eq!(daemon_of(&["--http-bind-address="]).http_bind_address, None);
+        let off = daemon_of(&["--http-bind-address="]);
+        assert_eq!((off.http_bind_address, off.warnings.len()), (None, 0));
         let any = daemon_of(&["--http-bind-address=:80"]);
         assert_eq!(any.http_bind_address.map(|a| a.to_string()).as_deref(), Some("[::]:80"));
         assert_eq!(any.warnings.len(), 1);
@@ -316,5 +323,31 @@ mod tests {
                 assert_eq!(named, flag.commands.contains(&topic), "{} in {topic:?}", flag.name);
             }
         }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_command_line_makes_it_panic(words in proptest::collection::vec(word(), 0..6)) {
+            let args: Vec<OsString> = words.into_iter().map(OsString::from_vec).collect();
+            if let Ok(Command::Daemon(options)) = parse(&args) {
+                proptest::prop_assert!(options.ignored_words.len() <= args.len());
+                proptest::prop_assert!((1..=28).contains(&options.masq_chain.len()));
+            }
+        }
+    }
+
+    /// Words that are close to flags, so that every corner of the parser is reached.
+    fn word() -> impl Strategy<Value = Vec<u8>> {
+        let names: Vec<String> = table::flags().map(|flag| flag.name.to_owned()).collect();
+        let value = proptest::sample::select(vec![
+            "", "1", "true", "x", "a=1,b=2", "10-20", "-1", "0x", "\u{e9}", ":80", "json",
+        ]);
+        let flag = ("-{0,3}", proptest::sample::select(names), "=?", value)
+            .prop_map(|(dashes, name, equals, value)| format!("{dashes}{name}{equals}{value}").into_bytes());
+        proptest::prop_oneof![
+            4 => flag,
+            1 => proptest::sample::select(vec!["check", "render", "demo"]).prop_map(|tool| tool.as_bytes().to_vec()),
+            1 => proptest::collection::vec(proptest::num::u8::ANY, 0..8),
+        ]
     }
 }

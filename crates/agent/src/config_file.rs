@@ -209,14 +209,8 @@ impl fmt::Display for ReadError {
     }
 }
 
-impl std::error::Error for ReadError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &self.reason {
-            Reason::Io(error) => Some(error),
-            Reason::NoFile(_) | Reason::TooLarge | Reason::TooManyFiles | Reason::Changing => None,
-        }
-    }
-}
+/// The message tells the system's error too, so that there is no source behind it.
+impl std::error::Error for ReadError {}
 
 fn remedy(error: &io::Error) -> String {
     match error.kind() {

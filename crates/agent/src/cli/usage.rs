@@ -13,7 +13,7 @@ pub fn usage(topic: Topic) -> String {
     text.push_str("\nFlags (--flag=VALUE or --flag VALUE; without VALUE only --flag or --flag=false):\n");
     flags().filter(|flag| flag.origin != Origin::Klog).for_each(|flag| describe(flag, &mut text));
     if topic == Topic::Daemon {
-        text.push_str("\nLog flags, as of klog:\n");
+        text.push_str("\nLog flags, as of klog; times are in UTC:\n");
         flags().filter(|flag| flag.origin == Origin::Klog).for_each(|flag| describe(flag, &mut text));
     }
     text

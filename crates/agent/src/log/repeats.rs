@@ -14,6 +14,8 @@ const EXCERPT: usize = 512;
 const LONG_WINDOW: Duration = Duration::from_secs(600);
 /// How long an event stays said: shorter, as an event that comes back later is news again.
 const SHORT_WINDOW: Duration = Duration::from_secs(10);
+/// How often an event is said in its window: two equal lines may tell of two changes, a dozen tell of a fight.
+const EVENT_ALLOWANCE: u32 = 5;
 
 /// What has been said lately, and how often it came again since. Bounded in memory; callers pass `now`.
 #[derive(Debug, Default)]
@@ -28,6 +30,9 @@ struct Said {
     excerpt: String,
     hash: u64,
     since: Instant,
+    /// How often it was said in this window.
+    told: u32,
+    /// How often it came without being said.
     count: u64,
 }
 
@@ -53,21 +58,27 @@ impl Repeats {
     ///
     /// An event that is said lets all warnings and errors count as news again: something has changed since.
     pub(super) fn admit(&mut self, severity: Severity, place: Place, message: &str, now: Instant) -> Admission {
-        let mut summaries = self.due(now);
         let hash = hash(message);
-        let same = |said: &Said| said.hash == hash && said.place == place && said.severity == severity;
-        if let Some(said) = self.said.iter_mut().find(|said| same(said)) {
+        let same = |said: &&mut Said| said.hash == hash && said.place == place && said.severity == severity;
+        if let Some(said) = self.said.iter_mut().find(same).filter(|said| said.is_enough(now)) {
             said.count += 1;
-            return Admission { summaries, say: false };
+            // If its window is over, its summary tells this one too.
+            return Admission { summaries: self.due(now), say: false };
+        }
+        let mut summaries = self.due(now);
+        if let Some(said) = self.said.iter_mut().find(same) {
+            said.told += 1;
+        } else {
+            if self.said.len() == CAPACITY {
+                summaries.extend(self.said.remove(0).summary(now));
+            }
+            let excerpt = excerpt(message);
+            self.said.push(Said { severity, place, excerpt, hash, since: now, told: 1, count: 0 });
         }
         if severity == Severity::INFO {
             let trouble = self.said.extract_if(.., |said| said.severity > Severity::INFO);
             summaries.extend(trouble.filter_map(|said| said.summary(now)));
         }
-        if self.said.len() == CAPACITY {
-            summaries.extend(self.said.remove(0).summary(now));
-        }
-        self.said.push(Said { severity, place, excerpt: excerpt(message), hash, since: now, count: 0 });
         Admission { summaries, say: true }
     }
 
@@ -80,7 +91,7 @@ impl Repeats {
     fn due(&mut self, now: Instant) -> Vec<Summary> {
         let mut summaries = Vec::new();
         self.said.retain_mut(|said| {
-            if now.saturating_duration_since(said.since) < said.window() {
+            if !said.is_over(now) {
                 return true;
             }
             let summary = said.summary(now);
@@ -94,8 +105,15 @@ impl Repeats {
 }
 
 impl Said {
-    fn window(&self) -> Duration {
-        if self.severity == Severity::INFO { SHORT_WINDOW } else { LONG_WINDOW }
+    /// Whether it is to be counted only. What stayed away for a whole window is news again.
+    fn is_enough(&self, now: Instant) -> bool {
+        let allowance = if self.severity == Severity::INFO { EVENT_ALLOWANCE } else { 1 };
+        self.told >= allowance && (self.count > 0 || !self.is_over(now))
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        let window = if self.severity == Severity::INFO { SHORT_WINDOW } else { LONG_WINDOW };
+        now.saturating_duration_since(self.since) >= window
     }
 
     fn summary(&self, now: Instant) -> Option<Summary> {
@@ -163,9 +181,10 @@ mod tests {
         for second in 1..=57 {
             assert!(log.lines(Severity::ERROR, "e", second).is_empty());
         }
-        assert_eq!(log.lines(Severity::ERROR, "e", 600), ["e (came 57 times more in the last 10m)"]);
+        assert_eq!(log.lines(Severity::ERROR, "e", 600), ["e (came 58 times more in the last 10m)"]);
         assert!(log.lines(Severity::ERROR, "e", 700).is_empty());
-        assert_eq!(log.lines(Severity::ERROR, "x", 1300), ["e (came 2 times more in the last 11m)", "x"]);
+        assert_eq!(log.lines(Severity::ERROR, "x", 1300), ["e (came once more in the last 11m)", "x"]);
+        assert_eq!(log.lines(Severity::ERROR, "e", 20_000), ["e"]);
     }
 
     #[test]
@@ -192,7 +211,19 @@ mod tests {
             ["bad config (came once more in the last 2s)", "good config"]
         );
         assert_eq!(log.lines(Severity::ERROR, "bad config", 3), ["bad config"]);
-        assert_eq!(log.lines(Severity::INFO, "good config", 20), ["good config"]);
+        assert_eq!(log.lines(Severity::INFO, "good config", 4), ["good config"]);
+        assert_eq!(log.lines(Severity::ERROR, "bad config", 5), ["bad config"]);
+    }
+
+    #[test]
+    fn an_event_is_said_a_few_times_before_it_is_summed_up() {
+        let mut log = Log::new();
+        let said = |log: &mut Log, at| (0..100).map(|_| log.lines(Severity::INFO, "i", at).len()).sum::<usize>();
+        assert_eq!(said(&mut log, 0), 5);
+        assert_eq!(log.lines(Severity::INFO, "x", 10), ["i (came 95 times more in the last 10s)", "x"]);
+        // The summary stands for the first line of the window that begins with it.
+        assert_eq!(said(&mut log, 11), 0);
+        assert_eq!(said(&mut log, 40), 1);
     }
 
     #[test]

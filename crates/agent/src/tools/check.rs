@@ -22,7 +22,7 @@ pub fn run(options: &CheckOptions) -> ExitCode {
         Err(error) => {
             match options.output {
                 OutputFormat::Text => complain(&format!("check: {error:#}\n")),
-                OutputFormat::Json => print_json(&json!({ "verdict": "unreadable", "reason": format!("{error:#}") })),
+                OutputFormat::Json => print_json(&unreadable(&error)),
             }
             return ExitCode::from(STATUS_CANNOT_LOOK);
         }
@@ -34,6 +34,11 @@ pub fn run(options: &CheckOptions) -> ExitCode {
     }
     let to_report = report.config.is_none() || (options.strict && !report.findings.is_empty());
     ExitCode::from(if to_report { STATUS_TO_REPORT } else { STATUS_FINE })
+}
+
+/// The keys of a report, so that a program need not tell the cases apart before it reads them, and the reason.
+fn unreadable(error: &anyhow::Error) -> Value {
+    json!({ "verdict": "unreadable", "reason": format!("{error:#}"), "files": [], "findings": [], "effective": null })
 }
 
 fn print_json(value: &Value) {
