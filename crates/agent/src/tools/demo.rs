@@ -17,17 +17,16 @@ use masq::diagnostic::Diagnostic;
 use masq::policy::Policy;
 
 use self::report::{Observation, Report};
+use super::output::{complain, print};
+use super::{STATUS_CANNOT_LOOK, STATUS_FINE, STATUS_TO_REPORT, input};
+use crate::backend::nftables::desired::TABLE;
 use crate::cli::{DemoOptions, OutputFormat};
-use crate::config_file;
 use crate::lab::Lab;
 use crate::lab::daemon::{Daemon, arguments};
 use crate::lab::probe::Transport;
 
 /// The config file's name in the demo's own directory.
 const CONFIG_NAME: &str = "ip-masq-agent";
-
-/// The agent's table.
-const TABLE: &str = "ip-masq-agent";
 
 /// How long the daemon may take to get ready; tens of milliseconds are expected.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -37,8 +36,8 @@ const PROGRAM: &str = "/proc/self/exe";
 
 /// Why there is nothing to show.
 enum Failure {
-    /// The config is refused: what `check` would say about it.
-    Refused(Vec<Diagnostic>),
+    /// The config is refused.
+    Refused(Vec<Source>, Vec<Diagnostic>),
     /// The config cannot be read, or namespaces are not allowed.
     CannotLook(anyhow::Error),
     /// The daemon or the lab did not work.
@@ -50,36 +49,47 @@ enum Failure {
 ///
 /// Must be called before the process has started any thread.
 pub fn run(options: &DemoOptions) -> ExitCode {
-    match demonstrate(options) {
+    let status = match demonstrate(options) {
         Ok(report) => {
             print(&match options.output {
                 OutputFormat::Text => report.to_text(),
                 OutputFormat::Json => format!("{:#}\n", report.to_json()),
             });
-            ExitCode::from(u8::from(!report.is_fine()))
+            if report.is_fine() { STATUS_FINE } else { STATUS_TO_REPORT }
         }
-        Err(Failure::Refused(diagnostics)) => {
-            for diagnostic in diagnostics {
-                eprintln!("{}", diagnostic.reason);
+        Err(Failure::Refused(sources, errors)) => {
+            for error in errors {
+                complain(&with_source(&error, &sources));
             }
-            ExitCode::from(1)
+            STATUS_TO_REPORT
         }
         Err(Failure::CannotLook(error)) => {
-            eprintln!("demo: {error:#}");
-            ExitCode::from(3)
+            complain(&format!("demo: {error:#}\n"));
+            STATUS_CANNOT_LOOK
         }
         Err(Failure::Broken(error)) => {
-            eprintln!("demo: {error:#}");
-            ExitCode::from(1)
+            complain(&format!("demo: {error:#}\n"));
+            STATUS_TO_REPORT
         }
-    }
+    };
+    ExitCode::from(status)
+}
+
+/// An error with the line it is about, as `check` shows it.
+fn with_source(error: &Diagnostic, sources: &[Source]) -> String {
+    let file = error.place.as_ref().and_then(|place| sources.iter().find(|source| *source.name == *place.file));
+    let text = error.render_with_source(file.map_or(&[], |source| source.bytes.as_slice()));
+    format!("{}\n", text.trim_end_matches('\n'))
 }
 
 fn demonstrate(options: &DemoOptions) -> Result<Report, Failure> {
     let sources = sources(options).map_err(Failure::CannotLook)?;
-    let parsed = Config::parse(&sources, &options.policy).map_err(|rejected| Failure::Refused(rejected.errors))?;
+    let parsed = match Config::parse(&sources, &options.policy) {
+        Ok(parsed) => parsed,
+        Err(rejected) => return Err(Failure::Refused(sources, rejected.errors)),
+    };
     let mut notes = notes(options, &sources);
-    notes.extend(parsed.warnings.iter().map(|warning| warning.reason.clone()));
+    notes.extend(parsed.warnings.iter().map(ToString::to_string));
     let is_directory = options.config_path.as_deref().is_some_and(Path::is_dir);
     let directory = stage::enter().map_err(Failure::CannotLook)?;
     let lab = Lab::open().map_err(Failure::CannotLook)?;
@@ -145,7 +155,7 @@ fn make_changes(
 /// The config files to show: the user's, or else a built-in one, unless a flag asks for the longer default list.
 fn sources(options: &DemoOptions) -> Result<Vec<Source>> {
     match &options.config_path {
-        Some(path) => Ok(config_file::read(path)?),
+        Some(path) => input::read(Some(path)),
         None if options.policy.nomasq_all_reserved_ranges => Ok(Vec::new()),
         None => Ok(vec![Source { name: CONFIG_NAME.to_owned(), bytes: built_in(&options.policy).into_bytes() }]),
     }
@@ -165,7 +175,6 @@ fn notes(options: &DemoOptions, sources: &[Source]) -> Vec<String> {
         addresses.pod, addresses.node_outside
     )];
     match (&options.config_path, sources) {
-        (Some(path), []) => notes.push(format!("There is no file {}: the agent runs on its defaults.", path.display())),
         (Some(path), _) => notes.push(format!("The agent runs on a copy of {}.", path.display())),
         (None, []) => notes.push("The agent runs without a config file.".to_owned()),
         (None, [source, ..]) => {
@@ -189,11 +198,4 @@ fn copy_config(directory: &Path, sources: &[Source], is_directory: bool) -> Resu
         fs::write(&copy, &source.bytes).with_context(|| format!("cannot write {}", copy.display()))?;
     }
     Ok(if is_directory { copies } else { copies.join(CONFIG_NAME) })
-}
-
-/// Prints without minding a reader that went away early.
-fn print(text: &str) {
-    use std::io::Write;
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

@@ -4,6 +4,7 @@
 
 mod check;
 mod daemon;
+mod demo;
 mod flags;
 mod flood;
 mod heal;

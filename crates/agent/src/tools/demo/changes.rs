@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Change {
     /// What was done, in the past tense.
     pub what: String,
-    /// From the moment it was done until a packet sent was treated as it should be; an error where that never came about.
+    /// From the moment it was done until a packet that was treated as it should be had arrived; an error where none did.
     pub in_force_after: Result<Duration>,
 }
 
@@ -70,15 +70,15 @@ fn delete(table: &str) -> Result<(Instant, Socket)> {
     Ok((start, socket))
 }
 
-/// Sends packets until one is treated as decided; the time from `start` until that packet was sent.
+/// Sends packets until one is treated as decided; the time from `start` until that packet had arrived.
 fn until_as_decided(lab: &Lab, policy: &Policy, destination: IpAddr, start: Instant) -> Result<Duration> {
     let decision = decide(policy, &facts(destination, Transport::Udp));
     loop {
-        let sent = start.elapsed();
         let seen = lab.probe(Host::Pod, Transport::Udp, destination)?;
+        let arrived = start.elapsed();
         match compare(&decision, destination, seen) {
-            Ok(()) => return Ok(sent),
-            Err(disagreement) if sent > PATIENCE => {
+            Ok(()) => return Ok(arrived),
+            Err(disagreement) if arrived > PATIENCE => {
                 return Err(anyhow!("not in force after {PATIENCE:?}: to {destination}, {disagreement}"));
             }
             Err(_) => {}
