@@ -127,3 +127,6 @@ pub(crate) fn flowtable(attributes: Attributes<'_>) -> Option<Flowtable> {
 fn bytes(attributes: Attributes<'_>, kind: u16) -> Vec<u8> {
     attributes.get(kind).unwrap_or_default().to_vec()
 }
+
+#[cfg(test)]
+mod tests;

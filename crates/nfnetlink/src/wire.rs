@@ -78,13 +78,22 @@ impl Writer {
 
     /// One string with the NUL that ends it.
     pub(crate) fn put_text(&mut self, kind: u16, text: &str) {
+        self.attribute(kind, |writer| {
+            writer.text(text);
+            writer.bytes.push(0);
+        });
+    }
+
+    /// One string without a NUL, where nft sends it so.
+    pub(crate) fn put_bare_text(&mut self, kind: u16, text: &str) {
+        self.attribute(kind, |writer| writer.text(text));
+    }
+
+    fn text(&mut self, text: &str) {
         if text.contains('\0') {
             self.reject("a name contains a NUL byte, where the kernel would cut it");
         }
-        self.attribute(kind, |writer| {
-            writer.bytes.extend_from_slice(text.as_bytes());
-            writer.bytes.push(0);
-        });
+        self.bytes.extend_from_slice(text.as_bytes());
     }
 
     /// One attribute that holds attributes.

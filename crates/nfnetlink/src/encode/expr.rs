@@ -101,7 +101,7 @@ fn put_attributes(writer: &mut Writer, expr: &Expr) {
         }
         Expr::CounterRef(counter) => {
             writer.put_u32(uapi::NFTA_OBJREF_IMM_TYPE, uapi::NFT_OBJECT_COUNTER);
-            writer.put_text(uapi::NFTA_OBJREF_IMM_NAME, counter);
+            writer.put_bare_text(uapi::NFTA_OBJREF_IMM_NAME, counter);
         }
         Expr::Masquerade { flags, ports } => {
             put_nat_flags(writer, uapi::NFTA_MASQ_FLAGS, *flags, ports.is_some());

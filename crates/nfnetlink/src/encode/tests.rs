@@ -69,6 +69,9 @@ fn long_element_lists_are_cut_into_messages_below_the_limit_of_an_attribute() {
     assert_eq!((elements, acknowledged), (10_000, 1));
 }
 
+/// Part of the error, and the operation that ends in it.
+type Spoil<'a> = (&'static str, &'a dyn Fn(&mut Batch));
+
 #[test]
 fn what_does_not_fit_the_format_is_refused_with_the_operation() {
     let long = "x".repeat(70_000);
@@ -76,7 +79,7 @@ fn what_does_not_fit_the_format_is_refused_with_the_operation() {
     let beyond = Interval::single(1 << 32);
     let wide = Interval { first: 1, last: 2 };
     let plain = Set::protocols("p");
-    let spoil: [(&str, &dyn Fn(&mut Batch)); 7] = [
+    let spoil: [Spoil<'_>; 7] = [
         ("longer than 65,535 bytes", &|batch| batch.flush_set(TABLE, &long)),
         ("NUL", &|batch| batch.flush_set(TABLE, "a\0b")),
         ("comment", &|batch| batch.add_rule(TABLE, &commented(&long[..255]))),

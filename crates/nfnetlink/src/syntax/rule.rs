@@ -159,7 +159,23 @@ impl Printer {
             let (text, kind) = self.source(sreg);
             format!("{text} {sign}{}", value::text(kind, bytes))
         });
-        self.statements.push(statement);
+        self.push_comparison(op, statement);
+    }
+
+    /// nft makes two comparisons of a range; they read better as one.
+    fn push_comparison(&mut self, op: CmpOp, statement: String) {
+        let merged = || {
+            let (text, to) = statement.split_once(" <= ")?;
+            let from = self.statements.last()?.strip_prefix(text)?.strip_prefix(" >= ")?;
+            Some(format!("{text} {from}-{to}"))
+        };
+        match merged() {
+            Some(range) if op == CmpOp::Lte => {
+                self.statements.pop();
+                self.statements.push(range);
+            }
+            _ => self.statements.push(statement),
+        }
     }
 
     fn nat(&self, kind: NatKind, family: ProtocolFamily, (addresses, ports): Spans) -> String {
