@@ -34,9 +34,10 @@ pub const FATAL: &str = "fatal";
 /// # Errors
 /// The log file that the flags ask for cannot be opened.
 pub fn init(options: LogOptions) -> Result<(), InitError> {
-    let files = match options.to_stderr {
-        true => None,
-        false => Some(Files::open(&options, SystemTime::now()).map_err(|source| InitError::new(&options, source))?),
+    let files = if options.to_stderr {
+        None
+    } else {
+        Some(Files::open(&options, SystemTime::now()).map_err(|source| InitError::new(&options, source))?)
     };
     let max_level = verbosity::max_level(&options);
     let writer = Writer { stderr: Stream::new(io::stderr()), files, repeats: Repeats::default() };
@@ -72,11 +73,8 @@ impl std::fmt::Display for InitError {
     }
 }
 
-impl std::error::Error for InitError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.source)
-    }
-}
+/// The message tells the system's error too, so that there is no source behind it.
+impl std::error::Error for InitError {}
 
 struct Logger {
     options: LogOptions,

@@ -42,8 +42,8 @@ impl Files {
     /// Opens what the flags name; a file per severity has to be possible for INFO at least.
     pub(super) fn open(options: &LogOptions, now: SystemTime) -> io::Result<Files> {
         let Some(path) = &options.file else {
-            let info = Some(LogFile::open_named(options, Severity::INFO, now)?);
-            return Ok(Files::PerSeverity([info, None, None, None]));
+            let lowest = LogFile::open_named(options, Severity::INFO, now)?;
+            return Ok(Files::PerSeverity([Some(lowest), None, None, None]));
         };
         Ok(match path.to_str() {
             Some("/dev/stdout") => Files::Stdout(begin(io::stdout(), options, now)),

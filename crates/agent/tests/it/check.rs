@@ -3,12 +3,15 @@
 use std::fs;
 use std::process::Stdio;
 
+use ip_masq_agent::lab::namespace::Namespace;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use serde_json::Value;
 
+use crate::support::agent::{Agent, PATIENCE};
 use crate::support::directory::Directory;
 use crate::support::program::{Run, run, run_with};
+use crate::support::ruleset::{nft, table_text};
 
 /// Runs a tool on a config that comes in on standard input.
 fn tool(args: &[&str], config: &str) -> Run {
@@ -158,6 +161,20 @@ fn render_prints_what_nft_reads_and_remarks_beside_it() {
     let (run, value) = json(&["render"], "");
     assert_eq!((run.status, &value["backend"]), (Some(0), &Value::from("nftables")));
     assert!(value["text"].as_str().unwrap().contains("192.168.0.0/16"));
+}
+
+#[test]
+fn what_render_prints_gives_through_nft_the_table_that_the_daemon_makes() {
+    let config = "nonMasqueradeCIDRs: [10.1.0.0/16, 10.1.2.0/24, 0.0.0.0/1, fd00::/8]\n";
+    for flags in [&["--enable-ipv6"][..], &["--enable-ipv6", "--random-fully=false"]] {
+        let (ours, theirs) = (Namespace::open("ours").unwrap(), Namespace::open("theirs").unwrap());
+        let mut agent = Agent::start(&ours, &[flags, &["--once"]].concat(), Some(config));
+        assert_eq!(agent.wait_for_exit(PATIENCE).unwrap().code(), Some(0));
+        nft(&theirs, &tool(&[&["render"], flags].concat(), config).stdout);
+        let made = table_text(&ours);
+        assert!(made.contains("fd00::/8"), "{made}");
+        assert_eq!(table_text(&theirs), made);
+    }
 }
 
 #[test]

@@ -12,9 +12,10 @@ const SHOWN: usize = 40;
 pub(super) fn to_text(config: &Config) -> String {
     let mut text = String::from("In force with this config:\n");
     for family in Family::ALL {
-        match family == Family::Ipv6 && !config.enable_ipv6 {
-            true => text.push_str("  IPv6: left alone (--enable-ipv6 is off)\n"),
-            false => describe(family, config, &mut text),
+        if family == Family::Ipv6 && !config.enable_ipv6 {
+            text.push_str("  IPv6: left alone (--enable-ipv6 is off)\n");
+        } else {
+            describe(family, config, &mut text);
         }
     }
     text.push_str(&format!("  source ports: {}\n", ports(config)));
@@ -48,10 +49,10 @@ fn link_local(family: Family, config: &Config) -> Option<&'static str> {
 
 fn ports(config: &Config) -> String {
     let choice = if config.random_fully { "at random" } else { "kept where free" };
-    match config.to_ports.is_empty() {
-        true => choice.to_owned(),
-        false => format!("{choice}, from {} for tcp, udp and sctp", config.to_ports),
+    if config.to_ports.is_empty() {
+        return choice.to_owned();
     }
+    format!("{choice}, from {} for tcp, udp and sctp", config.to_ports)
 }
 
 fn resync_interval(config: &Config) -> String {
