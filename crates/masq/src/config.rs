@@ -160,7 +160,7 @@ impl Config {
     pub fn parse(sources: &[Source], flags: &Flags) -> Result<Parsed, Rejected> {
         let mut findings = Findings::default();
         let files: Vec<_> = sources.iter().map(|source| reader::read_file(source, &mut findings)).collect();
-        let config = merge::merge(&files, flags, &mut findings);
+        let config = merge::merge(files, flags, &mut findings);
         let (errors, warnings) = findings.into_parts();
         if errors.is_empty() { Ok(Parsed { config, warnings }) } else { Err(Rejected { errors, warnings }) }
     }

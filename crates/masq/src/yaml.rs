@@ -14,9 +14,9 @@ use builder::Builder;
 use prologue::FirstDocument;
 
 mod builder;
+mod gaps;
 mod prologue;
 mod scalar;
-mod tabs;
 mod unfold;
 
 /// Reads the first document; what follows it is ignored, as in the reference, but remembered.
@@ -29,8 +29,8 @@ pub(crate) fn parse(text: &Text) -> Result<Document, Fault> {
     let FirstDocument { content, ignored_at } = prologue::first_document(&prepared)?;
     let parsed = read_events(content, content).or_else(|fault| {
         // The event parser wants brackets and quotes that span lines to be indented, and spaces where go-yaml takes a tab too.
-        let unfolded = unfold::unfold(content);
-        read_events(&unfolded, content).map_err(|_| fault)
+        let unfolded = unfold::unfold(content).and_then(|unfolded| read_events(&unfolded, content).ok());
+        unfolded.ok_or(fault)
     });
     let characters = content.chars().count();
     let reached = parsed.as_ref().map_or_else(|fault| fault.at, |_| characters);
@@ -64,14 +64,14 @@ fn read_events(content: &str, written: &str) -> Result<Document, Fault> {
             Event::Alias(anchor) => builder.alias(anchor, at, end)?,
             Event::Scalar(value, style, anchor, tag) => {
                 let tag = tag.map(|tag| Cow::Owned(format!("{}{}", tag.handle, tag.suffix)));
-                builder.scalar(&value, style != ScalarStyle::Plain, tag, anchor, at, end)?;
+                builder.scalar(value, style != ScalarStyle::Plain, tag, anchor, at, end)?;
             }
             Event::SequenceStart(anchor, _) => builder.begin_list(anchor, at)?,
             Event::MappingStart(anchor, _) => builder.begin_map(anchor, at)?,
             Event::SequenceEnd | Event::MappingEnd => builder.end(end)?,
         }
     }
-    tabs::check(written, builder.scalars(), ignored_at)?;
+    gaps::check(written, builder.scalars(), ignored_at)?;
     let mut document = builder.finish()?;
     document.ignored_at = ignored_at;
     Ok(document)
@@ -79,7 +79,7 @@ fn read_events(content: &str, written: &str) -> Result<Document, Fault> {
 
 /// Whether the error is about text behind the document, at which go-yaml never looks.
 fn is_about_what_follows(error: &ScanError) -> bool {
-    ["did not find expected <document start>", "missing explicit document end marker"]
+    ["did not find expected <document start>", "missing explicit document end marker", "misplaced bracket"]
         .iter()
         .any(|about| error.info().contains(about))
 }

@@ -11,10 +11,12 @@ use crate::diagnostic::{DiagnosticKind, Place};
 use crate::duration::GoDuration;
 
 /// Lays the files over the defaults, in order, and checks the result.
-pub(super) fn merge(files: &[FileConfig], flags: &Flags, findings: &mut Findings) -> Config {
+pub(super) fn merge(mut files: Vec<FileConfig>, flags: &Flags, findings: &mut Findings) -> Config {
     let mut config = Config::default_for(flags);
-    if let Some(listed) = united(files) {
-        config.non_masquerade_cidrs = listed;
+    let mut list_place = None;
+    if let Some(list) = united(&mut files) {
+        config.non_masquerade_cidrs = list.value;
+        list_place = Some(list.place);
     }
     let limit = agreed(files.iter().map(|file| &file.cidr_limit), "cidrLimit", findings);
     if let Some(limit) = &limit {
@@ -26,22 +28,22 @@ pub(super) fn merge(files: &[FileConfig], flags: &Flags, findings: &mut Findings
         Some(interval) => config.resync_interval = at_least_a_second(&interval, findings),
         None => check_interval_flag(flags, findings),
     }
-    let list_place = files.iter().find_map(|file| file.non_masquerade_cidrs.as_ref()).map(|list| list.place.clone());
     check_count(&config, list_place.or(limit.map(|limit| limit.place)), findings);
     check_families(&config, findings);
     config
 }
 
-/// The lists of all files that give one. Only where several files are united does a block count once.
-fn united(files: &[FileConfig]) -> Option<Vec<ListedCidr>> {
-    let mut lists = files.iter().filter_map(|file| file.non_masquerade_cidrs.as_ref());
-    let mut listed = lists.next()?.value.clone();
-    if files.len() > 1 {
-        listed.extend(lists.flat_map(|list| list.value.iter().cloned()));
+/// The lists of all files that give one, taken out of them. Only where several files are united does a block count once.
+fn united(files: &mut [FileConfig]) -> Option<Setting<Vec<ListedCidr>>> {
+    let is_union = files.len() > 1;
+    let mut lists = files.iter_mut().filter_map(|file| file.non_masquerade_cidrs.take());
+    let mut union = lists.next()?;
+    if is_union {
+        union.value.extend(lists.flat_map(|list| list.value));
         let mut seen = HashSet::new();
-        listed.retain(|listed| seen.insert(listed.cidr));
+        union.value.retain(|listed| seen.insert(listed.cidr));
     }
-    Some(listed)
+    Some(union)
 }
 
 /// The one value that all files which set it agree on.

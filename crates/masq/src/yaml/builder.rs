@@ -18,6 +18,7 @@ pub(super) struct Builder<'text> {
     effort: Effort,
     /// Where the scalars stand, for the check of what is between them.
     scalars: Vec<Range<usize>>,
+    cursor: Cursor,
 }
 
 /// A list or mapping whose end has not come.
@@ -63,6 +64,7 @@ impl<'text> Builder<'text> {
             anchors: HashMap::new(),
             effort: Effort::default(),
             scalars: Vec::new(),
+            cursor: Cursor::default(),
         }
     }
 
@@ -78,7 +80,7 @@ impl<'text> Builder<'text> {
     /// Takes a scalar; `tag` is its full name.
     pub fn scalar(
         &mut self,
-        text: &str,
+        text: Cow<'_, str>,
         is_quoted: bool,
         tag: Option<Cow<'_, str>>,
         anchor: usize,
@@ -91,14 +93,18 @@ impl<'text> Builder<'text> {
             (None, true) => Tag::String,
             (None, false) => Tag::None,
         };
-        let value = resolve(text, kind).map_err(|error| scalar_fault(&error, text, at))?;
+        if !is_quoted && text.starts_with(['|', '>']) {
+            let reason = "a text within brackets cannot begin with | or >";
+            return Err(self.fault_at(at..end, reason, "put the text in quotes"));
+        }
         self.effort.spend(1);
         // An empty plain scalar is written with no character; its place is that of its neighbour.
         if is_quoted || !text.is_empty() {
             self.scalars.push(at..end);
         }
+        let value = resolve(text, kind).map_err(|error| self.scalar_fault(&error, at..end))?;
         let id = self.push(at, end, value)?;
-        self.finish_node(Finished { id, size: 1, height: 0, is_merge_sign }, anchor)
+        self.finish_node(Finished { id, size: 1, height: 0, is_merge_sign }, anchor, at..end)
     }
 
     /// Takes an alias to an anchor.
@@ -121,7 +127,7 @@ impl<'text> Builder<'text> {
         if self.open.len() + target.height > MAX_DEPTH {
             return Err(self.too_deep(at));
         }
-        self.finish_node(Finished { size: target.size.saturating_add(1), is_merge_sign: false, ..target }, 0)
+        self.finish_node(Finished { size: target.size.saturating_add(1), is_merge_sign: false, ..target }, 0, at..end)
     }
 
     pub fn begin_list(&mut self, anchor: usize, at: usize) -> Result<(), Fault> {
@@ -149,7 +155,11 @@ impl<'text> Builder<'text> {
             OpenContent::Map { members, .. } => Value::Map(members),
         };
         let id = self.push(open.at, end, value)?;
-        self.finish_node(Finished { id, size: open.size, height: open.height, is_merge_sign: false }, open.anchor)
+        self.finish_node(
+            Finished { id, size: open.size, height: open.height, is_merge_sign: false },
+            open.anchor,
+            open.at..end,
+        )
     }
 
     /// The document; without any event an empty one.
@@ -162,7 +172,7 @@ impl<'text> Builder<'text> {
     }
 
     /// Puts a finished node into what is around it: as an element, a key or a value.
-    fn finish_node(&mut self, node: Finished, anchor: usize) -> Result<(), Fault> {
+    fn finish_node(&mut self, node: Finished, anchor: usize, span: Range<usize>) -> Result<(), Fault> {
         if anchor != 0 {
             self.anchors.insert(anchor, node);
         }
@@ -183,7 +193,8 @@ impl<'text> Builder<'text> {
                 }
                 None => {
                     let name = self.key_name(node.id)?;
-                    let at = self.nodes.get(node.id).at;
+                    self.check_key_line(span.clone())?;
+                    let at = span.start;
                     if let Some(Open { content: OpenContent::Map { key, .. }, .. }) = self.open.last_mut() {
                         *key = Some(Key { name, at, merge: node.is_merge_sign });
                     }
@@ -207,6 +218,31 @@ impl<'text> Builder<'text> {
                 "write a text before the colon, in quotes if it is special to YAML",
             )),
         }
+    }
+
+    /// A key without a question mark stands in one line with its colon, and not too far from it.
+    fn check_key_line(&mut self, span: Range<usize>) -> Result<(), Fault> {
+        const LONGEST: usize = 1024;
+        let (Some(start), Some(end)) =
+            (self.cursor.advance(self.content, span.start), self.cursor.advance(self.content, span.end))
+        else {
+            return Ok(());
+        };
+        let behind = self.content[end..].trim_start_matches([' ', '\t', '\n', '\r']);
+        let colon = self.content.len() - behind.len();
+        let key = &self.content[start..colon];
+        let is_explicit = self.content[..start].trim_end_matches([' ', '\t', '\n', '\r']).ends_with('?');
+        if is_explicit
+            || !behind.starts_with(':')
+            || !(key.contains(['\n', '\r']) || key.chars().nth(LONGEST).is_some())
+        {
+            return Ok(());
+        }
+        Err(self.fault_at(
+            span,
+            "a key and its colon must stand in one line, at most 1,024 characters apart",
+            "write the key in one line, or put \"? \" before it",
+        ))
     }
 
     /// A merge takes a mapping or a list of mappings.
@@ -248,25 +284,26 @@ impl<'text> Builder<'text> {
         }
     }
 
+    fn scalar_fault(&self, error: &ScalarError, span: Range<usize>) -> Fault {
+        match error {
+            ScalarError::Mismatch { tag } => {
+                let reason = format!("the text is not {tag}, which its tag asks for");
+                self.fault_at(span, &reason, "remove the tag, or mend the text")
+            }
+            ScalarError::NotFinite => Fault {
+                kind: DiagnosticKind::JsonValue,
+                ..self.fault_at(
+                    span,
+                    "infinity and not-a-number are no values here",
+                    "write a finite number, or quotes around a text",
+                )
+            },
+        }
+    }
+
     fn slice(&self, span: Range<usize>) -> String {
         self.content.chars().skip(span.start).take(span.len()).collect()
     }
-}
-
-fn scalar_fault(error: &ScalarError, text: &str, at: usize) -> Fault {
-    let (kind, reason, remedy) = match error {
-        ScalarError::Mismatch { tag } => (
-            DiagnosticKind::YamlSyntax,
-            format!("the text is not {tag}, which its tag asks for"),
-            "remove the tag, or mend the text",
-        ),
-        ScalarError::NotFinite => (
-            DiagnosticKind::JsonValue,
-            "infinity and not-a-number are no values here".to_owned(),
-            "write a finite number, or quotes around a text",
-        ),
-    };
-    Fault { kind, at, value: Some(text.to_owned()), reason, remedy: remedy.to_owned() }
 }
 
 /// How much of the decoding would be repetition through aliases, by go-yaml's measure.
@@ -294,5 +331,23 @@ impl Effort {
         let total = self.total as f64;
         let allowed = 0.99 - 0.89 * ((total.clamp(FEW, MANY) - FEW) / (MANY - FEW));
         self.repeated > 100 && self.total > 1_000 && self.repeated as f64 / total > allowed
+    }
+}
+
+/// A byte of the content and its character, moved forward only, so that a whole document is counted once.
+#[derive(Default)]
+struct Cursor {
+    byte: usize,
+    character: usize,
+}
+
+impl Cursor {
+    /// The byte of a character; none for one that has been passed.
+    fn advance(&mut self, content: &str, character: usize) -> Option<usize> {
+        let ahead = character.checked_sub(self.character)?;
+        let rest = &content[self.byte..];
+        self.byte += rest.char_indices().nth(ahead).map_or(rest.len(), |(byte, _)| byte);
+        self.character = character;
+        Some(self.byte)
     }
 }

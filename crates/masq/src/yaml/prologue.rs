@@ -45,14 +45,17 @@ fn is_printable(c: char) -> bool {
         | '\u{10000}'..='\u{10ffff}')
 }
 
-/// The text with YAML 1.1's other line breaks as line feeds and without NUL, which would end the event parser's input; one
-/// character stays one character.
+/// The text with some characters exchanged, one for one, that the event parser takes otherwise: YAML 1.1's other line breaks
+/// become line feeds, and NUL and a byte order mark behind the start become plain characters.
 pub(super) fn with_plain_breaks(text: &str) -> Cow<'_, str> {
     const BREAKS: [char; 3] = ['\u{85}', '\u{2028}', '\u{2029}'];
-    if !text.contains(BREAKS) && !text.contains('\0') {
+    const OTHERS: [char; 2] = ['\0', '\u{feff}'];
+    let has_none =
+        if text.is_ascii() { !text.contains('\0') } else { !text.contains(BREAKS) && !text.contains(OTHERS) };
+    if has_none {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(text.replace(BREAKS, "\n").replace('\0', "\u{fffd}"))
+    Cow::Owned(text.replace(BREAKS, "\n").replace(OTHERS, "\u{fffd}"))
 }
 
 /// Finds the end of the first document by its markers, which count in the first column wherever they stand.
@@ -113,7 +116,7 @@ impl Line {
     }
 }
 
-const BLANKS: [char; 5] = [' ', '\t', '\n', '\r', '\u{feff}'];
+const BLANKS: [char; 4] = [' ', '\t', '\n', '\r'];
 
 /// The character where something other than blanks, comments and markers begins.
 fn content_behind(text: &str, byte: usize) -> Option<usize> {

@@ -1,5 +1,7 @@
 //! YAML 1.1 scalars as go-yaml v2 resolves them: which plain text is a boolean, a number, nothing or a string.
 
+use std::borrow::Cow;
+
 use crate::value::Value;
 
 /// The type that a scalar's tag asks for.
@@ -57,14 +59,16 @@ pub(super) enum ScalarError {
 ///
 /// # Errors
 /// The text is not of the tag's type, or a number that is not finite.
-pub(super) fn resolve(text: &str, tag: Tag) -> Result<Value, ScalarError> {
+pub(super) fn resolve(text: Cow<'_, str>, tag: Tag) -> Result<Value, ScalarError> {
+    if tag == Tag::String {
+        return Ok(Value::String(text.into_owned()));
+    }
     let mismatch = Err(ScalarError::Mismatch { tag: tag.describe() });
-    match (tag, resolve_plain(text)) {
-        (Tag::String, _) => Ok(Value::String(text.to_owned())),
-        (Tag::Binary, _) => decode_base64(text)
+    match (tag, resolve_plain(&text)) {
+        (Tag::Binary, _) => decode_base64(&text)
             .map_or(mismatch, |bytes| Ok(Value::String(String::from_utf8_lossy(&bytes).into_owned()))),
         // A date stays the string that was written; the tag only checks it.
-        (Tag::Timestamp, _) if is_timestamp(text) => Ok(Value::String(text.to_owned())),
+        (Tag::Timestamp, _) if is_timestamp(&text) => Ok(Value::String(text.into_owned())),
         (Tag::Timestamp, _) => mismatch,
         (Tag::None | Tag::Float, Plain::Float(number)) if !number.is_finite() => Err(ScalarError::NotFinite),
         (Tag::None | Tag::Float, Plain::Float(number)) => Ok(Value::Number(as_integer(number))),
@@ -74,8 +78,8 @@ pub(super) fn resolve(text: &str, tag: Tag) -> Result<Value, ScalarError> {
         }
         (Tag::None | Tag::Bool, Plain::Bool(value)) => Ok(Value::Bool(value)),
         (Tag::None | Tag::Null, Plain::Null) => Ok(Value::Null),
-        (Tag::None, Plain::String) => Ok(Value::String(text.to_owned())),
-        (Tag::Bool | Tag::Int | Tag::Float | Tag::Null, _) => mismatch,
+        (Tag::None | Tag::String, Plain::String) => Ok(Value::String(text.into_owned())),
+        (Tag::Bool | Tag::Int | Tag::Float | Tag::Null | Tag::String, _) => mismatch,
     }
 }
 
@@ -104,7 +108,7 @@ fn resolve_plain(text: &str) -> Plain {
     match text.as_bytes()[0] {
         b'.' => parse_float(text).map_or(Plain::String, Plain::Float),
         b'0'..=b'9' | b'+' | b'-' => {
-            let plain = text.replace('_', "");
+            let plain = if text.contains('_') { Cow::Owned(text.replace('_', "")) } else { Cow::Borrowed(text) };
             match (parse_integer(&plain), parse_float(&plain)) {
                 (Some(number), _) => Plain::Int(number),
                 (None, Some(number)) => Plain::Float(number),
@@ -151,7 +155,7 @@ fn parse_float(text: &str) -> Option<f64> {
         && is_digits(fraction)
         && !(whole.is_empty() && fraction.is_empty())
         && exponent.is_none_or(|digits| !digits.is_empty() && is_digits(digits));
-    text.parse::<f64>().ok().filter(|number| is_number && number.is_finite())
+    if is_number { text.parse::<f64>().ok().filter(|number| number.is_finite()) } else { None }
 }
 
 /// The integer that the shortest decimal form of a number spells, which is what the reference's way through JSON sees.
