@@ -149,7 +149,12 @@ fn hundred_thousand(scratch: &Scratch) {
     drop(agent);
     let file = scratch.0.join("ruleset");
     let mut text = String::from("delete table inet ip-masq-agent\n");
-    text.push_str(&Plan::new(&desired(&list(0, "")), &Default::default()).transactions().map(ToString::to_string).collect::<String>());
+    text.push_str(
+        &Plan::new(&desired(&list(0, "")), &Default::default())
+            .transactions()
+            .map(ToString::to_string)
+            .collect::<String>(),
+    );
     fs::write(&file, text).unwrap();
     let samples = (0..4).map(|_| {
         let (file, began) = (file.clone(), Instant::now());
@@ -168,7 +173,13 @@ fn report(name: &str, mut samples: Vec<Duration>) {
     samples.sort();
     let millis = |index: usize| samples[index].as_secs_f64() * 1e3;
     let last = samples.len() - 1;
-    println!("{name}: median {:.2} ms (min {:.2}, max {:.2}, n {})", millis(last / 2), millis(0), millis(last), last + 1);
+    println!(
+        "{name}: median {:.2} ms (min {:.2}, max {:.2}, n {})",
+        millis(last / 2),
+        millis(0),
+        millis(last),
+        last + 1
+    );
 }
 
 fn wait(mut child: Child) {

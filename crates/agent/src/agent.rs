@@ -17,7 +17,7 @@ use sd_notify::NotifyState;
 use self::reading::Reading;
 use self::report::Report;
 use crate::backend::nftables::desired::Desired;
-use crate::backend::nftables::{Nftables, Outcome};
+use crate::backend::nftables::{Look, Nftables, Outcome};
 use crate::cli::DaemonOptions;
 use crate::events::{Author, ConfigChange, Events, Wakeup};
 
@@ -29,6 +29,10 @@ const WRITING_SETTLES: Duration = Duration::from_secs(1);
 
 /// How often `--once` tries before it gives up: about three seconds of backoff.
 const ONCE_ATTEMPTS: u32 = 6;
+
+/// A transaction with more elements than this is committed without listening: the kernel makes a notice of each element for whoever
+/// listens, which takes several times as long as the rest.
+const ELEMENTS_LISTENED_TO: usize = 4096;
 
 /// More authors than this are not named in one line of the log.
 const AUTHORS_NAMED: usize = 4;
@@ -137,7 +141,7 @@ impl Agent {
             if work.config {
                 self.read_config();
             }
-            self.reconcile(began)
+            self.reconcile(work, began)
         });
         let now = Instant::now();
         match result {
@@ -216,11 +220,23 @@ impl Agent {
         }
     }
 
-    fn reconcile(&mut self, began: Instant) -> Result<()> {
+    fn reconcile(&mut self, work: Work, began: Instant) -> Result<()> {
         let (Some(backend), Some(desired)) = (&mut self.backend, &self.desired) else {
             return Ok(());
         };
-        let outcome = backend.reconcile(desired).context("nftables")?;
+        let events = &mut self.events;
+        let look = if work.resync { Look::Afresh } else { Look::IfChanged };
+        let result = backend.reconcile_with(desired, look, |plan| {
+            if plan.elements() > ELEMENTS_LISTENED_TO {
+                events.ignore_kernel();
+            }
+        });
+        events.watch_kernel()?;
+        let outcome = result.context("nftables")?;
+        // What others committed while nobody listened has left its trace in the generation.
+        if backend.generation()? != outcome.generation {
+            self.schedule.trigger_kernel(Instant::now());
+        }
         self.applied(&outcome, began.elapsed());
         Ok(())
     }

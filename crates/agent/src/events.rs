@@ -115,6 +115,11 @@ impl Events {
         Ok(())
     }
 
+    /// Stops listening to the kernel's notices, until [`Events::watch_kernel`].
+    pub fn ignore_kernel(&mut self) {
+        self.monitor = None;
+    }
+
     /// Looks up anew which directories the config path leads through. To be called right before each reading of the config, so
     /// that what changes after the reading is noticed.
     pub fn watch_config(&mut self) -> Result<()> {

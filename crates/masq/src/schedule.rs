@@ -28,6 +28,8 @@ pub struct Work {
     pub config: bool,
     /// Compare the kernel with the policy.
     pub kernel: bool,
+    /// Trust nothing known from before: the resync interval is over.
+    pub resync: bool,
 }
 
 impl Work {
@@ -96,7 +98,7 @@ impl Schedule {
         let resync = self.next_resync().is_none_or(|at| at <= now) && !self.is_backing_off(now);
         let config = self.config_due.map_or(resync, |at| at <= now);
         let kernel = resync || config || self.kernel_at().is_some_and(|at| at <= now);
-        Work { config, kernel }
+        Work { config, kernel, resync }
     }
 
     /// How long to wait until a pass is due, zero if one is.
@@ -166,8 +168,10 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    const BOTH: Work = Work { config: true, kernel: true };
-    const KERNEL: Work = Work { config: false, kernel: true };
+    const RESYNC: Work = Work { config: true, kernel: true, resync: true };
+    const CONFIG: Work = Work { config: true, kernel: true, resync: false };
+    const KERNEL: Work = Work { config: false, kernel: true, resync: false };
+    const RESYNC_WITHOUT_CONFIG: Work = Work { config: false, kernel: true, resync: true };
 
     fn ms(n: u64) -> Duration {
         Duration::from_millis(n)
@@ -181,14 +185,14 @@ mod tests {
 
     fn settled(t: Instant) -> Schedule {
         let mut schedule = Schedule::new(Duration::from_secs(60));
-        schedule.succeeded(BOTH, t, t);
+        schedule.succeeded(RESYNC, t, t);
         schedule
     }
 
     #[test]
     fn the_first_pass_is_due_at_once_and_looks_at_everything() {
         let schedule = Schedule::new(Duration::from_secs(60));
-        assert_eq!(schedule.due(start()), BOTH);
+        assert_eq!(schedule.due(start()), RESYNC);
         assert_eq!(schedule.wait(start()), Duration::ZERO);
     }
 
@@ -198,14 +202,14 @@ mod tests {
         let schedule = settled(t);
         assert!(schedule.due(t + ms(59_999)).is_empty());
         assert_eq!(schedule.wait(t), ms(60_000));
-        assert_eq!(schedule.due(t + ms(60_000)), BOTH);
+        assert_eq!(schedule.due(t + ms(60_000)), RESYNC);
     }
 
     #[test]
     fn an_interval_longer_than_any_clock_is_only_long() {
         let t = start();
         let mut schedule = Schedule::new(Duration::MAX);
-        schedule.succeeded(BOTH, t, t);
+        schedule.succeeded(RESYNC, t, t);
         assert_eq!(schedule.wait(t), LONGEST_RESYNC);
         schedule.set_resync_interval(Duration::MAX);
         assert!(schedule.due(t + ms(1)).is_empty());
@@ -217,7 +221,7 @@ mod tests {
         let mut schedule = settled(t);
         schedule.set_resync_interval(ms(1_000));
         assert_eq!(schedule.wait(t + ms(400)), ms(600));
-        assert_eq!(schedule.due(t + ms(1_000)), BOTH);
+        assert_eq!(schedule.due(t + ms(1_000)), RESYNC);
     }
 
     #[test]
@@ -239,7 +243,7 @@ mod tests {
         schedule.trigger_kernel(t + ms(10));
         schedule.trigger_config(t + ms(12));
         schedule.succeeded(KERNEL, t + ms(10), t + ms(11));
-        assert_eq!(schedule.due(t + ms(12)), BOTH);
+        assert_eq!(schedule.due(t + ms(12)), CONFIG);
     }
 
     #[test]
@@ -252,7 +256,7 @@ mod tests {
         assert!(schedule.due(t + ms(799)).is_empty());
         assert_eq!(schedule.wait(t + ms(700)), ms(100));
         schedule.trigger_config(t + ms(250));
-        assert_eq!(schedule.due(t + ms(250)), BOTH);
+        assert_eq!(schedule.due(t + ms(250)), CONFIG);
     }
 
     #[test]
@@ -271,7 +275,7 @@ mod tests {
         let pauses: Vec<u64> = (0..12).map(|_| schedule.failed(KERNEL, t, t).as_millis() as u64).collect();
         assert_eq!(pauses, [100, 200, 400, 800, 1600, 3200, 6400, 12800, 25600, 30000, 30000, 30000]);
         assert_eq!(schedule.failures(), 12);
-        schedule.succeeded(BOTH, t, t);
+        schedule.succeeded(RESYNC, t, t);
         assert_eq!(schedule.failed(KERNEL, t, t), FIRST_BACKOFF);
     }
 
@@ -291,7 +295,7 @@ mod tests {
         let t = start();
         let mut schedule = Schedule::new(Duration::from_secs(1));
         for _ in 0..6 {
-            schedule.failed(BOTH, t, t);
+            schedule.failed(RESYNC, t, t);
         }
         assert!(schedule.due(t + ms(3_199)).is_empty());
         assert_eq!(schedule.wait(t + ms(3_000)), ms(200));
@@ -305,9 +309,9 @@ mod tests {
         schedule.postpone_config(t, ms(1_000));
         schedule.postpone_config(t + ms(300), ms(1_000));
         assert!(schedule.due(t + ms(1_299)).is_empty());
-        assert_eq!(schedule.due(t + ms(1_300)), BOTH);
+        assert_eq!(schedule.due(t + ms(1_300)), CONFIG);
         schedule.trigger_config(t + ms(500));
-        assert_eq!(schedule.due(t + ms(500)), BOTH);
+        assert_eq!(schedule.due(t + ms(500)), CONFIG);
     }
 
     #[test]
@@ -317,7 +321,7 @@ mod tests {
         for n in 0..200 {
             schedule.postpone_config(t + ms(n * 100), ms(1_000));
         }
-        assert_eq!(schedule.due(t + LONGEST_POSTPONEMENT), BOTH);
+        assert_eq!(schedule.due(t + LONGEST_POSTPONEMENT), CONFIG);
     }
 
     #[test]
@@ -325,10 +329,10 @@ mod tests {
         let t = start();
         let mut schedule = settled(t);
         schedule.postpone_config(t + ms(59_500), ms(1_000));
-        assert_eq!(schedule.due(t + ms(60_000)), KERNEL);
-        schedule.succeeded(KERNEL, t + ms(60_000), t + ms(60_001));
+        assert_eq!(schedule.due(t + ms(60_000)), RESYNC_WITHOUT_CONFIG);
+        schedule.succeeded(RESYNC_WITHOUT_CONFIG, t + ms(60_000), t + ms(60_001));
         assert!(schedule.due(t + ms(60_400)).is_empty());
         assert_eq!(schedule.wait(t + ms(60_400)), ms(100));
-        assert_eq!(schedule.due(t + ms(60_500)), BOTH);
+        assert_eq!(schedule.due(t + ms(60_500)), CONFIG);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use masq::cidr::Family;
 use masq::config::Config;
@@ -14,12 +14,17 @@ use crate::backend::nftables::desired::TABLE;
 use crate::backend::nftables::plan::Plan;
 use crate::events::Author;
 
+/// In a fight with another program, this many heals are told one by one in each [`WINDOW`], the others as a number.
+const HEALS_TOLD: u32 = 20;
+const WINDOW: Duration = Duration::from_secs(60);
+
 /// The daemon's voice, with what it has to remember to speak sensibly.
 #[derive(Debug)]
 pub struct Report {
     config_path: PathBuf,
     /// How often each kind of drift was healed.
     drifts: BTreeMap<&'static str, u64>,
+    heals: Allowance,
     /// The last failure said, until a pass succeeds.
     failure: Option<String>,
     in_force: bool,
@@ -28,7 +33,7 @@ pub struct Report {
 impl Report {
     /// Nothing has happened yet.
     pub fn new(config_path: PathBuf) -> Report {
-        Report { config_path, drifts: BTreeMap::new(), failure: None, in_force: false }
+        Report { config_path, drifts: BTreeMap::new(), heals: Allowance::default(), failure: None, in_force: false }
     }
 
     /// A new config is good.
@@ -73,14 +78,16 @@ impl Report {
         for change in plan.changes() {
             *self.drifts.entry(change.kind()).or_default() += 1;
         }
+        let Some(untold) = self.heals.ask(Instant::now()) else { return };
         let total: u64 = self.drifts.values().sum();
         let by = match authors {
             [] => "by somebody unseen".to_owned(),
             authors => format!("by {}", authors.iter().map(Author::to_string).collect::<Vec<_>>().join(", ")),
         };
+        let untold = if untold > 0 { format!(", {untold} heals not told one by one") } else { String::new() };
+        let took = millis(took);
         log::warn!(
-            "Drift healed in {}: table inet {TABLE} was changed {by}: {plan} (drifts so far: {total})",
-            millis(took)
+            "Drift healed in {took}: table inet {TABLE} was changed {by}: {plan} (drifts so far: {total}{untold})"
         );
     }
 
@@ -106,6 +113,30 @@ impl Report {
     }
 }
 
+/// Keeps a fight from filling the log.
+#[derive(Debug, Default)]
+struct Allowance {
+    since: Option<Instant>,
+    told: u32,
+    untold: u64,
+}
+
+impl Allowance {
+    /// Whether to tell, and then how many were not told since the last time.
+    fn ask(&mut self, now: Instant) -> Option<u64> {
+        if self.since.is_none_or(|since| now.saturating_duration_since(since) >= WINDOW) {
+            self.since = Some(now);
+            self.told = 0;
+        }
+        if self.told == HEALS_TOLD {
+            self.untold += 1;
+            return None;
+        }
+        self.told += 1;
+        Some(std::mem::take(&mut self.untold))
+    }
+}
+
 fn summary(config: &Config) -> String {
     let count = |family| config.non_masquerade_cidrs.iter().filter(|listed| listed.cidr.family() == family).count();
     let ipv6 = if config.enable_ipv6 { format!("{} IPv6 CIDRs", count(Family::Ipv6)) } else { "IPv6 off".to_owned() };
@@ -115,4 +146,19 @@ fn summary(config: &Config) -> String {
 
 fn millis(duration: Duration) -> String {
     format!("{:.1} ms", duration.as_secs_f64() * 1000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fight_is_told_a_few_times_a_minute_and_then_in_numbers() {
+        let begin = Instant::now();
+        let mut heals = Allowance::default();
+        let told = (0..1_000).filter(|_| heals.ask(begin).is_some()).count();
+        assert_eq!(told, HEALS_TOLD as usize);
+        assert_eq!(heals.ask(begin + WINDOW), Some(1_000 - u64::from(HEALS_TOLD)));
+        assert_eq!(heals.ask(begin + WINDOW), Some(0));
+    }
 }

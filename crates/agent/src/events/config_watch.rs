@@ -13,9 +13,9 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent, WatchDe
 
 use super::ConfigChange;
 
-/// Opening and reading are left out: kubelet lists the directory every few seconds.
-const MASK: AddWatchFlags = AddWatchFlags::IN_CREATE
-    .union(AddWatchFlags::IN_MODIFY)
+/// What matters in a directory. Opening and reading are left out: kubelet lists the directory every few seconds. So is writing,
+/// for other files in it may be written to all the time.
+const DIRECTORY_MASK: AddWatchFlags = AddWatchFlags::IN_CREATE
     .union(AddWatchFlags::IN_CLOSE_WRITE)
     .union(AddWatchFlags::IN_MOVED_TO)
     .union(AddWatchFlags::IN_MOVED_FROM)
@@ -24,6 +24,9 @@ const MASK: AddWatchFlags = AddWatchFlags::IN_CREATE
     .union(AddWatchFlags::IN_DELETE_SELF)
     .union(AddWatchFlags::IN_MOVE_SELF)
     .union(AddWatchFlags::IN_ONLYDIR);
+
+/// What matters of a config file itself, besides what its directory tells.
+const FILE_MASK: AddWatchFlags = AddWatchFlags::IN_MODIFY.union(AddWatchFlags::IN_DONT_FOLLOW);
 
 /// As many symbolic links as the kernel follows before it says ELOOP.
 const MAX_LINKS: usize = 40;
@@ -45,7 +48,16 @@ pub struct ConfigWatch {
 #[derive(Debug)]
 struct Watched {
     descriptor: WatchDescriptor,
-    names: Names,
+    subject: Subject,
+}
+
+/// What is watched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Subject {
+    /// A directory, for the entries that matter.
+    Directory(Names),
+    /// A config file.
+    File,
 }
 
 /// The entries of one directory that matter.
@@ -54,6 +66,13 @@ struct Names {
     exact: BTreeSet<OsString>,
     /// Whether every name that starts with [`FILE_PREFIX`] matters too.
     all_config_files: bool,
+}
+
+/// Everything to watch.
+#[derive(Debug, Default)]
+struct Route {
+    directories: BTreeMap<PathBuf, Names>,
+    files: BTreeSet<PathBuf>,
 }
 
 impl ConfigWatch {
@@ -71,14 +90,17 @@ impl ConfigWatch {
     pub fn rearm(&mut self) -> Result<()> {
         for _ in 0..MAX_ROUNDS {
             let route = route(&self.path);
-            let stale = |dir: &&PathBuf| !route.contains_key(*dir);
+            let stale = |path: &&PathBuf| !route.directories.contains_key(*path) && !route.files.contains(*path);
             let gone: Vec<PathBuf> = self.watched.keys().filter(stale).cloned().collect();
-            for dir in gone {
-                self.forget(&dir);
+            for path in gone {
+                self.forget(&path);
             }
             let mut changed = false;
-            for (dir, names) in route {
-                changed |= self.watch(dir, names)?;
+            for (path, names) in route.directories {
+                changed |= self.watch(path, Subject::Directory(names))?;
+            }
+            for path in route.files {
+                changed |= self.watch(path, Subject::File)?;
             }
             // A watch on something new may have come too late for what appeared in it: look once more.
             if !changed {
@@ -88,57 +110,75 @@ impl ConfigWatch {
         Ok(())
     }
 
-    fn forget(&mut self, dir: &Path) {
-        if let Some(watched) = self.watched.remove(dir) {
+    fn forget(&mut self, path: &Path) {
+        if let Some(watched) = self.watched.remove(path) {
             // It fails where the kernel has dropped the watch itself, together with the directory.
             let _ = self.inotify.rm_watch(watched.descriptor);
         }
     }
 
-    /// Answers whether the directory was not watched before.
-    fn watch(&mut self, dir: PathBuf, names: Names) -> Result<bool> {
-        // Adding again is how a directory that was replaced under the same name is found out.
-        match self.inotify.add_watch(&dir, MASK) {
+    /// Answers whether what stands at the path was not watched before.
+    fn watch(&mut self, path: PathBuf, subject: Subject) -> Result<bool> {
+        let mask = match subject {
+            Subject::Directory(_) => DIRECTORY_MASK,
+            Subject::File => FILE_MASK,
+        };
+        // Adding again is how something that was replaced under the same name is found out.
+        match self.inotify.add_watch(&path, mask) {
             Ok(descriptor) => {
-                let before = self.watched.insert(dir, Watched { descriptor, names });
+                let before = self.watched.insert(path, Watched { descriptor, subject });
                 Ok(before.is_none_or(|before| before.descriptor != descriptor))
             }
             Err(Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES | Errno::ELOOP) => {
-                self.watched.remove(&dir);
+                self.watched.remove(&path);
                 Ok(false)
             }
-            Err(error) => Err(error).with_context(|| format!("cannot watch {}", dir.display())),
+            Err(error) => Err(error).with_context(|| format!("cannot watch {}", path.display())),
         }
     }
 
-    /// What happened since the last call, as the most and the least finished change seen.
+    /// What happened since the last call, each kind of change once.
     pub fn changes(&mut self) -> Result<impl Iterator<Item = ConfigChange> + use<>> {
         let mut changes = BTreeSet::new();
         match self.inotify.read_events() {
-            Ok(events) => changes.extend(events.iter().filter_map(|event| self.classify(event))),
+            Ok(events) => {
+                for event in events {
+                    changes.extend(self.classify(&event)?);
+                }
+            }
             Err(Errno::EAGAIN | Errno::EINTR) => {}
             Err(error) => return Err(error).context("cannot read the inotify descriptor"),
         }
         Ok(changes.into_iter())
     }
 
-    fn classify(&self, event: &InotifyEvent) -> Option<ConfigChange> {
+    fn classify(&mut self, event: &InotifyEvent) -> Result<Option<ConfigChange>> {
         let has = |flags: AddWatchFlags| event.mask.intersects(flags);
         if has(AddWatchFlags::IN_Q_OVERFLOW) {
-            return Some(ConfigChange::Finished);
+            return Ok(Some(ConfigChange::Finished));
         }
-        let (dir, watched) = self.watched.iter().find(|(_, watched)| watched.descriptor == event.wd)?;
+        let found = self.watched.iter().find(|(_, watched)| watched.descriptor == event.wd);
+        let Some((path, Watched { subject, .. })) = found else { return Ok(None) };
+        let names = match subject {
+            Subject::File => return Ok(has(AddWatchFlags::IN_MODIFY).then_some(ConfigChange::Writing)),
+            Subject::Directory(names) => names,
+        };
         if has(AddWatchFlags::IN_DELETE_SELF | AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_UNMOUNT) {
-            return Some(ConfigChange::Gone);
+            return Ok(Some(ConfigChange::Gone));
         }
-        let name = event.name.as_deref().filter(|name| watched.names.hold(name))?;
+        let Some(name) = event.name.as_deref().filter(|name| names.hold(name)) else { return Ok(None) };
         if has(AddWatchFlags::IN_CLOSE_WRITE | AddWatchFlags::IN_MOVED_TO) {
-            return Some(ConfigChange::Finished);
+            return Ok(Some(ConfigChange::Finished));
         }
-        if has(AddWatchFlags::IN_CREATE) {
-            return Some(if is_complete(&dir.join(name)) { ConfigChange::Finished } else { ConfigChange::Writing });
+        if !has(AddWatchFlags::IN_CREATE) {
+            return Ok(Some(ConfigChange::Gone));
         }
-        Some(if has(AddWatchFlags::IN_MODIFY) { ConfigChange::Writing } else { ConfigChange::Gone })
+        let entry = path.join(name);
+        if is_complete(&entry) {
+            return Ok(Some(ConfigChange::Finished));
+        }
+        self.watch(entry, Subject::File)?;
+        Ok(Some(ConfigChange::Writing))
     }
 }
 
@@ -160,24 +200,30 @@ impl AsFd for ConfigWatch {
     }
 }
 
-/// The directories whose entries decide what the path leads to: of each symbolic link on the way, of the file itself, and, where
-/// something is missing, the deepest one that exists.
-fn route(path: &Path) -> BTreeMap<PathBuf, Names> {
-    let mut route = BTreeMap::new();
+/// The directories whose entries decide what the path leads to (of each symbolic link on the way, of the file itself, and, where
+/// something is missing, the deepest one that exists) and the files at the end.
+fn route(path: &Path) -> Route {
+    let mut route = Route::default();
     let Some(end) = walk(path, &mut route) else { return route };
     if end.is_dir() {
-        route.entry(end.clone()).or_default().all_config_files = true;
+        route.directories.entry(end.clone()).or_default().all_config_files = true;
         for entry in std::fs::read_dir(&end).into_iter().flatten().flatten() {
-            if entry.file_name().as_bytes().starts_with(FILE_PREFIX) {
-                walk(&entry.path(), &mut route);
+            if entry.file_name().as_bytes().starts_with(FILE_PREFIX)
+                && let Some(end) = walk(&entry.path(), &mut route)
+            {
+                route.files.insert(end);
             }
         }
+    } else {
+        route.files.insert(end);
     }
+    // A device or a pipe has no content to wait for.
+    route.files.retain(|path| path.is_file());
     route
 }
 
 /// Follows an absolute path link by link; answers where it ends, if it ends at something.
-fn walk(path: &Path, route: &mut BTreeMap<PathBuf, Names>) -> Option<PathBuf> {
+fn walk(path: &Path, route: &mut Route) -> Option<PathBuf> {
     let mut here = PathBuf::from("/");
     let mut ahead = names_of(path);
     let mut links = 0;
@@ -190,7 +236,7 @@ fn walk(path: &Path, route: &mut BTreeMap<PathBuf, Names>) -> Option<PathBuf> {
         let found = std::fs::symlink_metadata(&next);
         let is_link = found.as_ref().is_ok_and(|found| found.is_symlink());
         if is_link || found.is_err() || ahead.is_empty() {
-            route.entry(here.clone()).or_default().exact.insert(name);
+            route.directories.entry(here.clone()).or_default().exact.insert(name);
         }
         found.ok()?;
         if !is_link {

@@ -78,6 +78,7 @@ fn a_second_start_over_the_same_policy_writes_nothing() {
 fn while_nothing_happens_nothing_is_written_nor_started_nor_said() {
     let node = node();
     let agent = Agent::start_ready(&node, &[], Some("resyncInterval: 1s\n"));
+    agent.wait_for_line("Kernel updated");
     let said = agent.log().len();
     let generation = observe(&node).1;
     let switches = switches(agent.pid());

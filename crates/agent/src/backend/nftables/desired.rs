@@ -16,8 +16,11 @@ pub const TABLE: &str = "ip-masq-agent";
 /// Its base chain.
 pub const CHAIN: &str = "postrouting";
 
-/// The set of the protocols that have ports.
-const PORT_PROTOCOLS: &str = "port-protocols";
+/// IANA's numbers of tcp, udp and sctp, the protocols whose ports can be chosen.
+///
+/// Each has rules of its own. A set `{ tcp, udp, sctp }` in a rule would come into being together with the rule, and for a moment
+/// packets would find it empty; a set with a name is not enough for `nft -f` to take ports behind it.
+const PORT_PROTOCOLS: [u8; 3] = [6, 17, 132];
 
 /// Behind srcnat (100), where kube-proxy, Docker and iptables sit, and systemd-networkd (101), before Calico and firewalld
 /// (110): who wants a connection of its own translated has done so by then.
@@ -56,12 +59,10 @@ impl Desired {
     pub fn new(policy: &Policy, protect: bool) -> Desired {
         let flags = if protect { PROTECTED } else { TableFlags::default() };
         let has_ports = !policy.masquerade.to_ports.is_empty();
-        let mut sets: Vec<FilledSet> = policy.families().map(exempt_set).collect();
-        sets.extend(has_ports.then(port_protocols));
         let families = || policy.families().map(Partition::family);
         Desired {
             table: Table { flags, ..Table::new(ProtocolFamily::Inet, TABLE) },
-            sets,
+            sets: policy.families().map(exempt_set).collect(),
             counters: families().flat_map(|family| [exempt_name(family), masquerade_name(family)]).collect(),
             chain: base_chain(if has_ports { PRIORITY_WITH_PORTS } else { PRIORITY }),
             rules: rules(families(), &policy.masquerade),
@@ -99,14 +100,6 @@ fn exempt_set(destinations: &Partition) -> FilledSet {
     FilledSet { set, elements: ranges.map(|(first, last)| Interval { first, last }).collect() }
 }
 
-/// A named set, where a rule could hold `{ tcp, udp, sctp }` itself: such an anonymous set comes into being together with the
-/// rule, and for a moment packets find it empty.
-fn port_protocols() -> FilledSet {
-    /// IANA's numbers of tcp, udp and sctp.
-    const NUMBERS: [u128; 3] = [6, 17, 132];
-    FilledSet { set: Set::protocols(PORT_PROTOCOLS), elements: NUMBERS.map(Interval::single).to_vec() }
-}
-
 fn base_chain(priority: i32) -> Chain {
     let base =
         BaseChain { kind: "nat".to_owned(), hook: BaseChain::POSTROUTING, priority, policy: Some(BaseChain::ACCEPT) };
@@ -118,10 +111,13 @@ fn rules(families: impl Iterator<Item = Family>, masquerade: &Masquerade) -> Vec
     let mut rules = vec![rule("an address of this node", to_local())];
     for family in families {
         rules.push(rule("exempt", exempt(family)));
-        rules.extend(masquerade.to_ports.shares().map(|share| {
-            let within = [port_match(family, share), masquerade_within(family, share, masquerade.random_fully)];
-            rule("masquerade, port of --to-ports", within.concat())
-        }));
+        for protocol in PORT_PROTOCOLS {
+            rules.extend(masquerade.to_ports.shares().map(|share| {
+                let within =
+                    [port_match(family, protocol, share), masquerade_within(family, share, masquerade.random_fully)];
+                rule("masquerade, port of --to-ports", within.concat())
+            }));
+        }
         rules.push(rule("masquerade", [is_family(family), masquerade_any(family, masquerade.random_fully)].concat()));
     }
     rules
@@ -156,10 +152,10 @@ fn exempt(family: Family) -> Vec<Expr> {
     expressions
 }
 
-/// `meta l4proto @port-protocols`, and `numgen random mod REMAINING < SIZE` where further ranges follow.
-fn port_match(family: Family, share: Share) -> Vec<Expr> {
+/// `meta l4proto tcp`, and `numgen random mod REMAINING < SIZE` where further ranges follow.
+fn port_match(family: Family, protocol: u8, share: Share) -> Vec<Expr> {
     let mut expressions = is_family(family);
-    expressions.extend([Expr::Meta { key: MetaKey::L4PROTO, dreg: Register::R1 }, is_in(PORT_PROTOCOLS)]);
+    expressions.extend([Expr::Meta { key: MetaKey::L4PROTO, dreg: Register::R1 }, is_equal(vec![protocol])]);
     if u64::from(share.size) < share.remaining {
         // Ranges that together hold more than 2^32 ports cannot be drawn from exactly; the first of them get a little less.
         let modulus = u32::try_from(share.remaining).unwrap_or(u32::MAX);

@@ -1,7 +1,7 @@
 //! What the kernel holds in the agent's table, all of it of one generation.
 
 use nfnetlink::{
-    Chain, Counter, Elements, Error, Flowtable, NamedObject, Rule, Set, SetFlags, Socket, Table, TableRef,
+    Chain, Counter, Elements, Error, Flowtable, NamedObject, ObjectKind, Rule, Set, SetFlags, Socket, Table, TableRef,
 };
 
 use super::desired::{CHAIN, Desired, FilledSet};
@@ -58,6 +58,25 @@ impl Observed {
             objects: socket.objects(table)?.items,
             flowtables: socket.flowtables(table)?.items,
         })
+    }
+
+    /// What a table holds right after a desired one was committed; only the kernel's handles are not known.
+    pub(super) fn holding(desired: &Desired) -> Observed {
+        let zero = |name: &String| Counter { name: name.clone(), ..Counter::default() };
+        let set = |filled: &FilledSet| ObservedSet {
+            set: filled.set.clone(),
+            elements: Elements { intervals: filled.elements.clone(), catch_all: false },
+        };
+        let object = |name: &String| NamedObject { kind: ObjectKind::COUNTER, name: name.clone() };
+        Observed {
+            table: Some(desired.table.clone()),
+            chains: vec![desired.chain.clone()],
+            rules: desired.rules.clone(),
+            sets: desired.sets.iter().map(set).collect(),
+            counters: desired.counters.iter().map(zero).collect(),
+            objects: desired.counters.iter().map(object).collect(),
+            flowtables: Vec::new(),
+        }
     }
 
     /// The rules of one chain, in order of evaluation.

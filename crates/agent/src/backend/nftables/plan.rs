@@ -17,6 +17,7 @@ use super::observed::{Observed, ObservedSet};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
     changes: Vec<Change>,
+    elements: usize,
     prepare: Batch,
     switch: Batch,
     retire: Batch,
@@ -109,6 +110,11 @@ impl Plan {
         &self.changes
     }
 
+    /// How many set elements the transactions add or delete, each of which the kernel announces to whoever listens.
+    pub fn elements(&self) -> usize {
+        self.elements
+    }
+
     /// The transactions to commit in this order; none is empty.
     pub fn transactions(&self) -> impl Iterator<Item = &Batch> {
         [&self.prepare, &self.switch, &self.retire].into_iter().filter(|batch| !batch.is_empty())
@@ -156,19 +162,20 @@ impl Plan {
                     self.changes.push(Change::AddSet { set: wanted.set.name.clone(), elements: wanted.elements.len() });
                     self.add_set(table, wanted);
                 }
-                Some(found) => self.elements(table, wanted, found),
+                Some(found) => self.change_elements(table, wanted, found),
             }
         }
     }
 
     fn add_set(&mut self, table: TableRef<'_>, filled: &FilledSet) {
+        self.elements += filled.elements.len();
         self.prepare.add_set(table, &filled.set);
         if !filled.elements.is_empty() {
             self.prepare.add_elements(table, &filled.set, &filled.elements);
         }
     }
 
-    fn elements(&mut self, table: TableRef<'_>, wanted: &FilledSet, found: &ObservedSet) {
+    fn change_elements(&mut self, table: TableRef<'_>, wanted: &FilledSet, found: &ObservedSet) {
         let (missing, unwanted) = difference(&wanted.elements, &found.elements.intervals);
         if missing.is_empty() && unwanted.is_empty() && !found.elements.catch_all {
             return;
@@ -180,12 +187,14 @@ impl Plan {
         });
         // Only a flush removes the catch-all element, and it is the cheaper way where most elements go.
         if found.elements.catch_all || unwanted.len() * 2 > found.elements.intervals.len() {
+            self.elements += found.elements.intervals.len() + wanted.elements.len();
             self.switch.flush_set(table, &wanted.set.name);
             if !wanted.elements.is_empty() {
                 self.switch.add_elements(table, &wanted.set, &wanted.elements);
             }
             return;
         }
+        self.elements += missing.len() + unwanted.len();
         if !unwanted.is_empty() {
             self.switch.delete_elements(table, &wanted.set, &unwanted);
         }

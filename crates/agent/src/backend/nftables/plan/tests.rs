@@ -2,7 +2,6 @@
 
 use masq::config::{Config, Flags, Source};
 use masq::policy::Policy;
-use nfnetlink::{Chain, Elements, NamedObject, Rule, Set};
 
 use super::*;
 
@@ -15,24 +14,15 @@ fn defaults() -> Desired {
     desired(&Flags::default(), "")
 }
 
-/// The table as a kernel would show it that holds exactly the desired one.
+/// The table as a kernel would show it that holds exactly the desired one: with handles.
 fn in_kernel(desired: &Desired) -> Observed {
-    let counters: Vec<Counter> = desired.counters.iter().map(|name| zero(name)).collect();
-    let objects = counters.iter().map(|counter| NamedObject { kind: ObjectKind::COUNTER, name: counter.name.clone() });
-    let set = |filled: &FilledSet| ObservedSet {
-        set: Set { handle: Some(3), ..filled.set.clone() },
-        elements: Elements { intervals: filled.elements.clone(), catch_all: false },
-    };
-    let rule = |(n, rule): (usize, &Rule)| Rule { handle: Some(n as u64), ..rule.clone() };
-    Observed {
-        table: Some(desired.table.clone()),
-        chains: vec![Chain { handle: Some(1), ..desired.chain.clone() }],
-        rules: desired.rules.iter().enumerate().map(rule).collect(),
-        sets: desired.sets.iter().map(set).collect(),
-        objects: objects.collect(),
-        counters,
-        flowtables: Vec::new(),
+    let mut observed = Observed::holding(desired);
+    for (handle, rule) in (1..).zip(&mut observed.rules) {
+        rule.handle = Some(handle);
     }
+    observed.chains[0].handle = Some(1);
+    observed.sets[0].set.handle = Some(2);
+    observed
 }
 
 fn said(plan: &Plan) -> String {
