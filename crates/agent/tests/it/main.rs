@@ -13,4 +13,5 @@ mod log;
 mod reload;
 #[allow(dead_code, reason = "what one test file does not use another does")]
 mod support;
+mod tidy;
 mod traffic;
