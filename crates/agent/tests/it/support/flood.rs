@@ -154,7 +154,8 @@ impl Shared {
         let mut seen = under_way(*lost);
         let mut since = Instant::now();
         while seen > left && !self.stopped() {
-            thread::yield_now();
+            // Leaves the processors to whom the flood is to meet at work.
+            thread::sleep(Duration::from_micros(20));
             let now = under_way(*lost);
             if now != seen {
                 (seen, since) = (now, Instant::now());
