@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use masq::config::Config;
 use masq::policy::Policy;
 use masq::schedule::{Schedule, Work};
-use nfnetlink::Generation;
+use nfnetlink::{Generation, TableFlags};
 use nix::sys::signal::Signal;
 use sd_notify::NotifyState;
 
@@ -33,6 +33,9 @@ const ONCE_ATTEMPTS: u32 = 6;
 /// A transaction with more elements than this is committed without listening: the kernel makes a notice of each element for whoever
 /// listens, which takes several times as long as the rest.
 const ELEMENTS_LISTENED_TO: usize = 4096;
+
+/// The kernel's answer to table flags that it does not know.
+const EOPNOTSUPP: i32 = nix::errno::Errno::EOPNOTSUPP as i32;
 
 /// More authors than this are not named in one line of the log.
 const AUTHORS_NAMED: usize = 4;
@@ -232,13 +235,31 @@ impl Agent {
             }
         });
         events.watch_kernel()?;
-        let outcome = result.context("nftables")?;
+        let outcome = match result {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                self.protect_no_more(&error);
+                return Err(error).context("nftables");
+            }
+        };
         // What others committed while nobody listened has left its trace in the generation.
         if backend.generation()? != outcome.generation {
             self.schedule.trigger_kernel(Instant::now());
         }
         self.applied(&outcome, began.elapsed());
         Ok(())
+    }
+
+    /// A kernel that does not know the flags of a protected table gets an unprotected one: the policy comes first.
+    fn protect_no_more(&mut self, error: &nfnetlink::Error) {
+        let nfnetlink::Error::Refused(refusal) = error else { return };
+        if let Some(desired) =
+            self.desired.as_mut().filter(|_| self.options.protect_table && refusal.errno == EOPNOTSUPP)
+        {
+            log::warn!("--protect-table has no effect on this kernel, it takes Linux 6.9: {error}");
+            self.options.protect_table = false;
+            desired.table.flags = TableFlags::default();
+        }
     }
 
     fn applied(&mut self, Outcome { plan, generation }: &Outcome, took: Duration) {
