@@ -182,3 +182,64 @@ impl DurationError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<i64, DurationError> {
+        text.parse::<GoDuration>().map(|duration| duration.0)
+    }
+
+    #[test]
+    fn durations_are_printed_as_go_prints_them() {
+        for (nanoseconds, text) in [
+            (0, "0s"),
+            (1, "1ns"),
+            (1_000, "1µs"),
+            (1_100, "1.1µs"),
+            (300_000_000, "300ms"),
+            (1_500_000_000, "1.5s"),
+            (60_000_000_000, "1m0s"),
+            (90_000_000_000, "1m30s"),
+            (3_600_000_000_000, "1h0m0s"),
+            (3_661_001_001_001, "1h1m1.001001001s"),
+            (-5_000_000_000, "-5s"),
+            (i64::MAX, "2562047h47m16.854775807s"),
+            (i64::MIN, "-2562047h47m16.854775808s"),
+        ] {
+            assert_eq!(GoDuration(nanoseconds).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_printed_reads_back() {
+        for nanoseconds in [1, 999, 1_001, 123_456_789, 59_999_999_999, 86_400_000_000_000, i64::MAX, i64::MIN] {
+            assert_eq!(parse(&GoDuration(nanoseconds).to_string()), Ok(nanoseconds));
+        }
+    }
+
+    #[test]
+    fn both_letters_mu_are_taken() {
+        assert_eq!(parse("1\u{b5}s"), Ok(1_000));
+        assert_eq!(parse("1\u{3bc}s"), Ok(1_000));
+    }
+
+    #[test]
+    fn a_fraction_below_a_nanosecond_is_dropped() {
+        assert_eq!(parse("0.0000000001s"), Ok(0));
+        assert_eq!(parse("1.00000000000000000000000000001s"), Ok(1_000_000_000));
+    }
+
+    #[test]
+    fn each_mistake_is_told_apart() {
+        assert_eq!(parse(""), Err(DurationError::Empty));
+        assert_eq!(parse("+"), Err(DurationError::Empty));
+        assert_eq!(parse("60"), Err(DurationError::NoUnit));
+        assert_eq!(parse("1d"), Err(DurationError::UnknownUnit { unit: "d".to_owned() }));
+        assert_eq!(parse("5 s"), Err(DurationError::UnknownUnit { unit: " s".to_owned() }));
+        assert_eq!(parse("s"), Err(DurationError::NotANumber { at: "s".to_owned() }));
+        assert_eq!(parse("9223372036854775808ns"), Err(DurationError::TooLong));
+        assert_eq!(parse("99999999999999999999999h"), Err(DurationError::TooLong));
+    }
+}

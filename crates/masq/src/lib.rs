@@ -3,15 +3,23 @@
 //! The modules are listed in reading order. Nothing here looks at a clock, a file, an environment variable, a process or a
 //! socket; the crate's `clippy.toml` turns a slip into a build error.
 
+// The values that a config and a policy are made of.
 pub mod cidr;
-pub mod config;
-pub mod diagnostic;
 pub mod duration;
+pub mod ports;
+
+// From the text of a file to values with places, and what is said about them.
+pub mod diagnostic;
+mod value;
+
 mod json;
+mod yaml;
+
+pub mod config;
+
+// From the config to what the kernel should do, and to one packet.
 pub mod partition;
 pub mod policy;
-pub mod ports;
-pub mod schedule;
-mod value;
 pub mod verdict;
-mod yaml;
+
+pub mod schedule;

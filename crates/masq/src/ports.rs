@@ -142,3 +142,47 @@ pub enum PortsError {
         range: String,
     },
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plus_sign_and_leading_zeros_pass_and_are_not_printed() {
+        let ranges: PortRanges = "+0080-00088,5000".parse().unwrap();
+        assert_eq!(ranges.to_string(), "80-88,5000");
+    }
+
+    #[test]
+    fn the_shares_of_all_ranges_use_up_what_remains() {
+        let ranges: PortRanges = "1-10,20-24,30".parse().unwrap();
+        let shares: Vec<_> = ranges.shares().map(|share| (share.size, share.remaining)).collect();
+        assert_eq!(shares, [(10, 16), (5, 6), (1, 1)]);
+    }
+
+    #[test]
+    fn the_whole_space_of_ports_is_one_range() {
+        let ranges: PortRanges = "0-65535".parse().unwrap();
+        assert_eq!(ranges.size(), 65_536);
+    }
+
+    #[test]
+    fn the_empty_text_restricts_nothing() {
+        assert!("".parse::<PortRanges>().unwrap().is_empty());
+    }
+
+    #[test]
+    fn each_mistake_is_named_with_the_range_it_is_in() {
+        for (text, part) in [
+            ("80,65536", "\"65536\" in \"65536\" is above 65535"),
+            ("80,9-8", "\"9-8\""),
+            ("1-2-3", "more than one dash"),
+            ("80,", "\"\" in \"\" is not a port"),
+            ("-", "is not a port"),
+            ("++1", "is not a port"),
+        ] {
+            let message = text.parse::<PortRanges>().unwrap_err().to_string();
+            assert!(message.contains(part), "{text}: {message}");
+        }
+    }
+}

@@ -51,7 +51,7 @@ fn read_events(content: &str, written: &str) -> Result<Document, Fault> {
     for event in Parser::new_from_str(content) {
         let (event, span) = match event {
             Ok(event) => event,
-            Err(error) if builder.is_complete() && is_about_what_follows(&error) => {
+            Err(error) if builder.is_complete() && is_about_what_follows(&error, content) => {
                 ignored_at = Some(error.marker().index());
                 break;
             }
@@ -77,15 +77,18 @@ fn read_events(content: &str, written: &str) -> Result<Document, Fault> {
     Ok(document)
 }
 
-/// Whether the error is about text behind the document, at which go-yaml never looks.
-fn is_about_what_follows(error: &ScanError) -> bool {
-    ["did not find expected <document start>", "missing explicit document end marker", "misplaced bracket"]
-        .iter()
-        .any(|about| error.info().contains(about))
+/// Whether the error is about text behind the document, at which go-yaml does not look but for the name of a directive.
+fn is_about_what_follows(error: &ScanError, content: &str) -> bool {
+    let message = error.info();
+    if message.contains("missing explicit document end marker before directive") {
+        let line: String = content.chars().skip(error.marker().index()).take_while(|c| !c.is_whitespace()).collect();
+        return matches!(line.as_str(), "%YAML" | "%TAG");
+    }
+    message.contains("did not find expected <document start>") || message.contains("misplaced bracket")
 }
 
 /// What to do about an error of the event parser, found by a part of its message.
-const REMEDIES: [(&str, &str); 11] = [
+const REMEDIES: [(&str, &str); 12] = [
     ("tab", "indent with spaces; YAML does not allow tabs there"),
     (
         "mapping values are not allowed",
@@ -101,21 +104,22 @@ const REMEDIES: [(&str, &str); 11] = [
     ("unexpected character", "put a text that begins with this character in quotes"),
     ("escape", "use single quotes, in which a backslash is a plain character, or double the backslash"),
     ("recursion limit", "remove the nesting; 255 brackets around a value are the most"),
+    ("directive", "put a text that begins with % in quotes; a line that begins with it is a directive"),
     ("handle", "declare the tag's handle with a %TAG line, or remove the tag"),
     ("expected key", "begin all keys of a mapping in the same column"),
 ];
 
 fn syntax_fault(error: &ScanError) -> Fault {
-    let info = error.info();
+    let message = error.info();
     let remedy = REMEDIES
         .iter()
-        .find(|(part, _)| info.contains(part))
+        .find(|(part, _)| message.contains(part))
         .map_or("check the indentation, quotes and brackets here and in the line before", |(_, remedy)| remedy);
     Fault {
         kind: DiagnosticKind::YamlSyntax,
         at: error.marker().index(),
         value: None,
-        reason: format!("this is not valid YAML: {info}"),
+        reason: format!("this is not valid YAML: {message}"),
         remedy: remedy.to_owned(),
     }
 }

@@ -71,3 +71,36 @@ fn distance(from: &[char], to: &[char]) -> usize {
     }
     row[to.len()]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn misspelt_keys_are_guessed_and_strange_ones_are_not() {
+        for (name, guess) in [
+            ("nonMasqueradeCIDR", Some("nonMasqueradeCIDRs")),
+            ("non_masquerade_cidrs", Some("nonMasqueradeCIDRs")),
+            ("masq-link-local", Some("masqLinkLocal")),
+            ("linkLocal", Some("masqLinkLocal")),
+            ("masqLinkLocalIpv4", Some("masqLinkLocalIPv6")),
+            ("resyncIntervall", Some("resyncInterval")),
+            ("cidrKimit", Some("cidrLimit")),
+            ("foo", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(name), guess, "{name}");
+        }
+        assert_eq!(nearest(&"cidrLimit".repeat(1_000_000)), None);
+    }
+
+    #[test]
+    fn only_what_go_folds_is_taken_for_a_key() {
+        for name in ["cidrLimit", "CIDRLIMIT", "cidrlimit"] {
+            assert_eq!(find(name).map(|key| key.name), Some("cidrLimit"));
+        }
+        assert_eq!(find("ma\u{17f}qLin\u{212a}Local").map(|key| key.name), Some("masqLinkLocal"));
+        assert!(find("resync\u{130}nterval").is_none());
+        assert!(find("cidrLimit ").is_none());
+    }
+}

@@ -115,11 +115,12 @@ fn check_count(config: &Config, place: Option<Place>, findings: &mut Findings) {
 
 /// Checks what the listed blocks mean for each family.
 fn check_families(config: &Config, findings: &mut Findings) {
-    for (index, listed) in config.non_masquerade_cidrs.iter().enumerate() {
+    for listed in &config.non_masquerade_cidrs {
         let about = |kind, reason: String, remedy: &str| Finding {
             kind,
             place: listed.place().cloned(),
-            path: format!("nonMasqueradeCIDRs[{index}]"),
+            // No index: several files, or elements refused before, may have shifted it. The place is exact.
+            path: "nonMasqueradeCIDRs".to_owned(),
             value: Some(listed.text.clone()),
             reason,
             remedy: remedy.to_owned(),

@@ -106,7 +106,8 @@ fn resolve_plain(text: &str) -> Plain {
         _ => {}
     }
     match text.as_bytes()[0] {
-        b'.' => parse_float(text).map_or(Plain::String, Plain::Float),
+        // Here Go wants each underscore between digits; numbers that begin otherwise lose theirs wherever they stand.
+        b'.' if separates_digits(text) => parse_float(&text.replace('_', "")).map_or(Plain::String, Plain::Float),
         b'0'..=b'9' | b'+' | b'-' => {
             let plain = if text.contains('_') { Cow::Owned(text.replace('_', "")) } else { Cow::Borrowed(text) };
             match (parse_integer(&plain), parse_float(&plain)) {
@@ -117,6 +118,13 @@ fn resolve_plain(text: &str) -> Plain {
         }
         _ => Plain::String,
     }
+}
+
+/// Whether every underscore stands between two digits.
+fn separates_digits(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let is_digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
+    text.match_indices('_').all(|(at, _)| is_digit(at.checked_sub(1)) && is_digit(Some(at + 1)))
 }
 
 /// Reads an integer as Go does with base 0: the prefixes 0x, 0o, 0b and a bare 0 for octal, in either case.
@@ -242,4 +250,68 @@ fn is_time_of_day(text: &str) -> bool {
 fn digits(text: &str, length: std::ops::RangeInclusive<usize>) -> Option<u32> {
     let fits = length.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
     if fits { text.parse().ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn integer(text: &str) -> Option<i64> {
+        match resolve(Cow::Borrowed(text), Tag::None) {
+            Ok(Value::Number(integer)) => integer,
+            other => panic!("{text} is {other:?}"),
+        }
+    }
+
+    #[test]
+    fn integers_come_in_every_base_of_go() {
+        for (text, value) in [
+            ("0x1F", 31),
+            ("-0o17", -15),
+            ("0b101", 5),
+            ("0100", 64),
+            ("08", 8),
+            ("1_000", 1_000),
+            ("64.0", 64),
+            (".5e1", 5),
+            ("-9223372036854775808", i64::MIN),
+        ] {
+            assert_eq!(integer(text), Some(value), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_no_integers_of_64_bits_stay_numbers() {
+        for text in ["1.5", "9223372036854775808", "18446744073709551616", "1e30", "-1e-9"] {
+            assert_eq!(integer(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_nearly_a_number_is_a_string() {
+        for text in ["0o8", "0xG", "_1", "1e400", "1:30", "+", ".", "1e", "0x", "._5", "١"] {
+            let value = resolve(Cow::Borrowed(text), Tag::None);
+            assert!(matches!(value, Ok(Value::String(_))), "{text} is {value:?}");
+        }
+    }
+
+    #[test]
+    fn a_date_must_be_one_that_exists() {
+        for text in ["2001-01-01", "2001-1-1", "2024-02-29", "2001-12-14t21:59:43.10-05:00", "2001-12-14 21:59:43"] {
+            assert!(is_timestamp(text), "{text}");
+        }
+        for text in ["2001-02-29", "2001-13-01", "01-01-01", "2001-1-1T1:2:3", "2001-1-1 1:2", "x", "2001-1-1 1:2:3Z"] {
+            assert!(!is_timestamp(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn base64_needs_its_padding() {
+        assert_eq!(decode_base64("MS4wLjAuMC84").as_deref(), Some(&b"1.0.0.0/8"[..]));
+        assert_eq!(decode_base64("aGk=").as_deref(), Some(&b"hi"[..]));
+        assert_eq!(decode_base64("aA=\n=").as_deref(), Some(&b"h"[..]));
+        for text in ["aGk", "aGk==", "a===", "***=", "=", "aGk=aGk="] {
+            assert_eq!(decode_base64(text), None, "{text}");
+        }
+    }
 }

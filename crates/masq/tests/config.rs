@@ -1,0 +1,251 @@
+//! What people see of the config language: places, warnings, errors, and the union of several files.
+#![expect(clippy::unwrap_used, reason = "a config that is not read as expected fails the test")]
+
+use std::time::Duration;
+
+use masq::config::{Config, Flags, Origin, Parsed, Rejected, Source};
+use masq::diagnostic::{Diagnostic, DiagnosticKind};
+
+fn source(name: &str, text: &str) -> Source {
+    Source { name: name.to_owned(), bytes: text.as_bytes().to_vec() }
+}
+
+fn parse(text: &str) -> Result<Parsed, Rejected> {
+    Config::parse(&[source("f", text)], &Flags::default())
+}
+
+fn texts(config: &Config) -> Vec<&str> {
+    config.non_masquerade_cidrs.iter().map(|listed| listed.text.as_str()).collect()
+}
+
+fn kinds(diagnostics: &[Diagnostic]) -> Vec<DiagnosticKind> {
+    diagnostics.iter().map(|diagnostic| diagnostic.kind).collect()
+}
+
+fn place(diagnostic: &Diagnostic) -> (usize, usize) {
+    let place = diagnostic.place.as_ref().unwrap();
+    (place.line, place.column)
+}
+
+#[test]
+fn without_a_file_the_defaults_hold() {
+    let parsed = Config::parse(&[], &Flags::default()).unwrap();
+    assert_eq!(parsed.config, Config::default_for(&Flags::default()));
+    assert_eq!(texts(&parsed.config), ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"]);
+    assert!(parsed.warnings.is_empty());
+}
+
+#[test]
+fn every_listed_cidr_knows_its_line_and_column() {
+    let parsed = parse("# é\nnonMasqueradeCIDRs:\r\n  - 10.0.0.0/8\r\n  - \"11.0.0.0/8\"\r\n").unwrap();
+    let places: Vec<String> = parsed
+        .config
+        .non_masquerade_cidrs
+        .iter()
+        .map(|listed| match &listed.origin {
+            Origin::File(place) => place.to_string(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(places, ["f:3:5", "f:4:5"]);
+}
+
+#[test]
+fn places_in_json_are_counted_in_characters() {
+    let rejected = parse("{\"é\": \"ü\", \"nonMasqueradeCIDRs\": [\"10.0.0.0/8\",\n \"ö\"]}").unwrap_err();
+    assert_eq!(place(&rejected.errors[0]), (2, 2));
+    assert_eq!(place(&rejected.warnings[0]), (1, 2));
+}
+
+#[test]
+fn every_bad_element_is_told_in_one_look() {
+    let rejected = parse("nonMasqueradeCIDRs:\n- 10.0.0.1/8\n- 11.0.0.0/8\n-\n- 7\n- fd00::/8\n").unwrap_err();
+    let told: Vec<(DiagnosticKind, &str, (usize, usize))> =
+        rejected.errors.iter().map(|error| (error.kind, error.path.as_str(), place(error))).collect();
+    assert_eq!(
+        told,
+        [
+            (DiagnosticKind::WrongType, "nonMasqueradeCIDRs[3]", (5, 3)),
+            (DiagnosticKind::CidrUnaligned, "nonMasqueradeCIDRs[0]", (2, 3)),
+            (DiagnosticKind::NullElement, "nonMasqueradeCIDRs[2]", (4, 2)),
+            (DiagnosticKind::Ipv6Disabled, "nonMasqueradeCIDRs", (6, 3)),
+        ]
+    );
+}
+
+#[test]
+fn an_error_is_one_line_with_place_value_reason_and_remedy() {
+    let rejected = parse("nonMasqueradeCIDRs: [10.0.0.1/8]").unwrap_err();
+    assert_eq!(
+        rejected.errors[0].to_string(),
+        "f:1:22: error: nonMasqueradeCIDRs[0] \"10.0.0.1/8\": 10.0.0.1 is not the first address of its block, 10.0.0.0; \
+         write 10.0.0.0/8"
+    );
+}
+
+#[test]
+fn an_error_can_show_its_line_with_a_mark_below() {
+    let text = "nonMasqueradeCIDRs:\n\t \n- 10.0.0.0/8 # 日本\n- 日本\n";
+    let text = &text.replace("\t \n", "");
+    let rejected = parse(text).unwrap_err();
+    assert_eq!(
+        rejected.errors[0].render_with_source(text.as_bytes()),
+        "error: nonMasqueradeCIDRs[1] \"日本\": this is not a CIDR block\n --> f:3:3\n  |\n3 | - 日本\n  |   ^^^^\n  = write \
+         ADDRESS/PREFIX, like 10.0.0.0/8 or fd00::/8\n"
+    );
+}
+
+#[test]
+fn a_huge_line_is_shown_around_the_place_only() {
+    let text = format!("nonMasqueradeCIDRs: [{}x, {}]", "10.0.0.0/8, ".repeat(1000), "11.0.0.0/8, ".repeat(1000));
+    let shown = parse(&text).unwrap_err().errors.last().unwrap().render_with_source(text.as_bytes());
+    assert!(shown.lines().all(|line| line.chars().count() < 200), "{shown}");
+    let (line, mark) = (shown.lines().nth(3).unwrap(), shown.lines().nth(4).unwrap());
+    assert_eq!(&line[mark.find('^').unwrap()..][..1], "x", "{shown}");
+}
+
+#[test]
+fn a_file_cannot_steer_the_terminal_or_add_a_log_line() {
+    let text = "{\"nonMasqueradeCIDRs\": [\"\\u001b[31m\\nfake\\u202e\"], \"k\u{9b}1\\r\": 1}";
+    let rejected = Config::parse(&[source("f\n\u{1b}", text)], &Flags::default()).unwrap_err();
+    for diagnostic in rejected.errors.iter().chain(&rejected.warnings) {
+        let line = diagnostic.to_string();
+        let block = diagnostic.render_with_source(text.as_bytes());
+        assert!(!line.contains(|c: char| c.is_control() || c == '\u{202e}'), "{line:?}");
+        assert!(!block.contains(|c: char| (c.is_control() && c != '\n') || c == '\u{202e}'), "{block:?}");
+        assert!(line.len() < 500);
+    }
+}
+
+#[test]
+fn a_place_outside_of_the_source_is_shown_without_a_line() {
+    let rejected = parse("\n\n\ncidrLimit: x").unwrap_err();
+    assert!(rejected.errors[0].render_with_source(b"").contains("f:4:12"));
+}
+
+#[test]
+fn an_unknown_key_is_a_warning_with_a_guess_and_an_error_when_strict() {
+    let parsed = parse("nonMasqueradeCIDR: []\n").unwrap();
+    assert_eq!(
+        parsed.warnings[0].to_string(),
+        "f:1:1: warning: nonMasqueradeCIDR: this key is unknown and has no effect; did you mean nonMasqueradeCIDRs?"
+    );
+    let rejected = parsed.strict().unwrap_err();
+    assert!(rejected.errors[0].to_string().starts_with("f:1:1: error: nonMasqueradeCIDR"));
+    assert!(parse("cidrLimit: 5\n").unwrap().strict().is_ok());
+}
+
+#[test]
+fn a_key_set_twice_is_warned_about_where_it_loses() {
+    let parsed = parse("cidrLimit: 5\nmasqLinkLocal: true\ncidrLimit: 6\n").unwrap();
+    assert_eq!(parsed.config.cidr_limit, 6);
+    assert_eq!(kinds(&parsed.warnings), [DiagnosticKind::DuplicateKey]);
+    assert_eq!(place(&parsed.warnings[0]), (1, 1));
+    // Lower case sorts behind upper case, so the first line wins here.
+    let parsed = parse("cidrlimit: 5\nCIDRLIMIT: 6\n").unwrap();
+    assert_eq!(parsed.config.cidr_limit, 5);
+    assert_eq!(place(&parsed.warnings[0]), (2, 1));
+}
+
+#[test]
+fn ignored_documents_are_warned_about_only_if_they_say_something() {
+    for (text, place_of_warning) in [
+        ("cidrLimit: 5\n---\n# c\n---\n...\n", None),
+        ("cidrLimit: 5\n---\n\ncidrLimit: 6\n", Some((4, 1))),
+        ("cidrLimit: 5\n... {{{\n", Some((2, 4))),
+        ("---\n---\ncidrLimit: 6\n", Some((3, 1))),
+    ] {
+        let parsed = parse(text).unwrap();
+        assert_eq!(parsed.warnings.first().map(place), place_of_warning, "{text:?}");
+    }
+}
+
+#[test]
+fn a_list_without_a_value_means_no_block_and_a_warning() {
+    let parsed = parse("nonMasqueradeCIDRs:\ncidrLimit: 0\n").unwrap();
+    assert!(parsed.config.non_masquerade_cidrs.is_empty());
+    assert_eq!(kinds(&parsed.warnings), [DiagnosticKind::NullList]);
+    assert!(parse("nonMasqueradeCIDRs: []\n").unwrap().warnings.is_empty());
+}
+
+#[test]
+fn an_interval_below_a_second_is_a_second_from_file_and_flag_alike() {
+    for text in ["resyncInterval: 999ms", "resyncInterval: -5s", "resyncInterval: '0'"] {
+        let parsed = parse(text).unwrap();
+        assert_eq!(parsed.config.resync_interval, Duration::from_secs(1), "{text}");
+        assert_eq!(kinds(&parsed.warnings), [DiagnosticKind::ShortInterval], "{text}");
+    }
+    let flags = Flags { resync_interval: Some(-3), ..Flags::default() };
+    let parsed = Config::parse(&[], &flags).unwrap();
+    assert_eq!(parsed.config.resync_interval, Duration::from_secs(1));
+    assert_eq!(kinds(&parsed.warnings), [DiagnosticKind::ShortInterval]);
+    let parsed = Config::parse(&[source("f", "resyncInterval: 5s")], &flags).unwrap();
+    assert_eq!(parsed.config.resync_interval, Duration::from_secs(5));
+    assert!(parsed.warnings.is_empty());
+}
+
+#[test]
+fn ipv6_without_an_ipv6_block_and_a_block_of_everything_are_warned_about() {
+    let flags = Flags { enable_ipv6: true, ..Flags::default() };
+    assert_eq!(kinds(&Config::parse(&[], &flags).unwrap().warnings), [DiagnosticKind::NoIpv6Cidrs]);
+    let parsed = Config::parse(&[source("f", "nonMasqueradeCIDRs: ['::/0', 0.0.0.0/0]")], &flags).unwrap();
+    assert_eq!(kinds(&parsed.warnings), [DiagnosticKind::ExemptsAll, DiagnosticKind::ExemptsAll]);
+}
+
+#[test]
+fn brackets_and_quotes_may_span_lines_without_indentation() {
+    let parsed =
+        parse("nonMasqueradeCIDRs: [\n10.0.0.0/8, # pods\n'11.0.0.0/8' # nodes\n]# end\nmasqLinkLocal:\ttrue\n")
+            .unwrap();
+    assert_eq!(texts(&parsed.config), ["10.0.0.0/8", "11.0.0.0/8"]);
+    assert!(parsed.config.masq_link_local);
+    assert!(parse("nonMasqueradeCIDRs: [\n10.0.0.0/8 # pods\n11.0.0.0/8\n]\n").is_err());
+}
+
+#[test]
+fn several_files_are_united_in_order_and_booleans_ored() {
+    let files = [
+        source("a", "nonMasqueradeCIDRs: [10.0.0.0/8, 11.0.0.0/8]\nmasqLinkLocal: false\ncidrLimit: 3\n"),
+        source("b", "nonMasqueradeCIDRs: [12.0.0.0/8, 10.0.0.0/8]\nmasqLinkLocal: true\ncidrLimit: 3\n"),
+        source("c", "# nothing\n"),
+    ];
+    let parsed = Config::parse(&files, &Flags::default()).unwrap();
+    assert_eq!(texts(&parsed.config), ["10.0.0.0/8", "11.0.0.0/8", "12.0.0.0/8"]);
+    assert!(parsed.config.masq_link_local);
+    assert_eq!(parsed.config.cidr_limit, 3);
+}
+
+#[test]
+fn the_limit_counts_the_union() {
+    let files = [
+        source("a", "nonMasqueradeCIDRs: [10.0.0.0/8]\ncidrLimit: 1"),
+        source("b", "nonMasqueradeCIDRs: [11.0.0.0/8]"),
+    ];
+    let rejected = Config::parse(&files, &Flags::default()).unwrap_err();
+    assert_eq!(kinds(&rejected.errors), [DiagnosticKind::TooManyCidrs]);
+}
+
+#[test]
+fn a_scalar_set_differently_in_two_files_names_both() {
+    let files = [source("a", "resyncInterval: 5s"), source("b", "\nresyncInterval: 1m")];
+    let rejected = Config::parse(&files, &Flags::default()).unwrap_err();
+    assert_eq!(
+        rejected.errors[0].to_string(),
+        "b:2:17: error: resyncInterval \"1m0s\": a:1:17 sets it to 5s; set it in one file only, or to the same value"
+    );
+    let same = [source("a", "resyncInterval: 60s"), source("b", "resyncInterval: 1m")];
+    assert!(Config::parse(&same, &Flags::default()).is_ok());
+}
+
+#[test]
+fn several_files_without_a_list_mean_the_default_list() {
+    let files = [source("a", "masqLinkLocal: true"), source("b", "")];
+    assert_eq!(Config::parse(&files, &Flags::default()).unwrap().config.non_masquerade_cidrs.len(), 3);
+}
+
+#[test]
+fn only_the_first_findings_are_kept_and_the_rest_counted() {
+    let rejected = parse(&format!("nonMasqueradeCIDRs:\n{}cidrLimit: 100", "- x\n".repeat(50))).unwrap_err();
+    assert_eq!(rejected.errors.len(), 21);
+    assert_eq!(rejected.errors[20].to_string(), "error: 30 more are not shown; mend the first ones and look again");
+}
