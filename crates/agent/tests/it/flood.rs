@@ -5,6 +5,7 @@ use ip_masq_agent::backend::nftables::desired::Desired;
 use ip_masq_agent::backend::nftables::plan::Plan;
 use ip_masq_agent::lab::Lab;
 use masq::config::Flags;
+use masq::ports::PortRanges;
 use nfnetlink::{Batch, ProtocolFamily, Socket};
 
 use crate::support::agent::{Agent, PATIENCE, wait_until};
@@ -19,6 +20,15 @@ fn assert_flooded(count: Count, what: &str) {
     assert!(count.right > 1000, "{what}: {count:?}");
 }
 
+/// The backend in the lab's node, once the kernel holds a first table.
+fn open_with(lab: &Lab, first: Desired) -> Nftables {
+    lab.node.run(move || {
+        let mut nftables = Nftables::open().unwrap();
+        nftables.reconcile(&first).unwrap();
+        nftables
+    })
+}
+
 #[test]
 fn no_packet_is_treated_wrongly_while_the_policy_is_replaced_ten_thousand_times() {
     let lab = Lab::open().unwrap();
@@ -27,16 +37,36 @@ fn no_packet_is_treated_wrongly_while_the_policy_is_replaced_ten_thousand_times(
     let (kept, replaced) = all.split_at(500);
     let lists = [&all[..], kept, &all[..999], &[kept, &replaced[100..]].concat(), &[&replaced[250..], kept].concat()];
     let desired = lists.map(|list| Desired::new(&policy(&Flags::default(), Some(&config_of(list))), false));
-    let first = desired[0].clone();
-    let mut nftables = lab.node.run(move || {
-        let mut nftables = Nftables::open().unwrap();
-        nftables.reconcile(&first).unwrap();
-        nftables
-    });
+    let mut nftables = open_with(&lab, desired[0].clone());
     let flood = Flood::start(&lab, kept.to_vec(), thousand_gaps());
     for turn in 1..=10_000 {
         let outcome = nftables.reconcile(&desired[turn % desired.len()]).unwrap();
         assert!(!outcome.plan.is_in_sync(), "each list differs from the one before");
+    }
+    flood.wait_for_more(1000);
+    for class in [Class::Exempt, Class::Masqueraded] {
+        assert_flooded(flood.count(class, |_| true), &format!("{class:?}"));
+    }
+}
+
+#[test]
+fn no_packet_is_treated_wrongly_while_ports_and_families_come_and_go() {
+    let lab = Lab::open().unwrap();
+    let config = config_of(&thousand_cidrs());
+    let to_ports: PortRanges = "1024-29999,32768-65535".parse().unwrap();
+    let flags = [
+        Flags::default(),
+        Flags { to_ports: to_ports.clone(), ..Flags::default() },
+        Flags { enable_ipv6: true, ..Flags::default() },
+        Flags { random_fully: false, ..Flags::default() },
+        Flags { enable_ipv6: true, random_fully: false, to_ports, ..Flags::default() },
+    ];
+    let desired = flags.map(|flags| Desired::new(&policy(&flags, Some(&config)), false));
+    let mut nftables = open_with(&lab, desired[0].clone());
+    let flood = Flood::start(&lab, thousand_cidrs(), thousand_gaps());
+    for turn in 1..=500 {
+        let outcome = nftables.reconcile(&desired[turn % desired.len()]).unwrap();
+        assert!(!outcome.plan.is_in_sync(), "each policy differs from the one before");
     }
     flood.wait_for_more(1000);
     for class in [Class::Exempt, Class::Masqueraded] {
