@@ -3,6 +3,7 @@
 mod reading;
 mod report;
 
+use std::collections::VecDeque;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -37,6 +38,9 @@ const ELEMENTS_LISTENED_TO: usize = 4096;
 /// The kernel's answer to table flags that it does not know.
 const EOPNOTSUPP: i32 = nix::errno::Errno::EOPNOTSUPP as i32;
 
+/// More generations of ours than this are not on their way back to us: a plan has three transactions at most.
+const GENERATIONS_KEPT: usize = 64;
+
 /// More authors than this are not named in one line of the log.
 const AUTHORS_NAMED: usize = 4;
 
@@ -64,8 +68,10 @@ struct Agent {
     desired: Option<Desired>,
     /// Whether the kernel has held it before, so that a difference is somebody's doing.
     established: bool,
-    /// Notices up to this generation tell nothing new.
-    seen: Generation,
+    /// The last generations that we made ourselves. Their notices tell nothing new, those of all others do: a table that was read
+    /// while somebody's transaction was being applied may be a mixture of before and after, and only the notice, which
+    /// comes last, tells that it is over.
+    made: VecDeque<Generation>,
     /// Who has changed the ruleset since the last pass.
     authors: Vec<Author>,
     /// Half the time that the service manager waits for a sign of life.
@@ -85,7 +91,7 @@ impl Agent {
             config_valid: false,
             desired: None,
             established: false,
-            seen: Generation(0),
+            made: VecDeque::new(),
             authors: Vec::new(),
             watchdog: sd_notify::watchdog_enabled().map(|interval| interval / 2),
             report: Report::new(options.config_path.clone()),
@@ -128,7 +134,7 @@ impl Agent {
             Wakeup::Config(ConfigChange::Finished) => self.schedule.trigger_config(now),
             Wakeup::Config(ConfigChange::Gone) => self.schedule.trigger_config(now + GONE_SETTLES),
             Wakeup::Config(ConfigChange::Writing) => self.schedule.postpone_config(now, WRITING_SETTLES),
-            Wakeup::Kernel(change) if is_later(change.generation, self.seen) => {
+            Wakeup::Kernel(change) if !self.made.contains(&Generation(change.generation)) => {
                 if self.authors.len() <= AUTHORS_NAMED && !self.authors.contains(&change.author) {
                     self.authors.push(change.author);
                 }
@@ -228,7 +234,7 @@ impl Agent {
             return Ok(());
         };
         let events = &mut self.events;
-        let look = if work.resync { Look::Afresh } else { Look::IfChanged };
+        let look = if work.kernel { Look::Afresh } else { Look::IfChanged };
         let result = backend.reconcile_with(desired, look, |plan| {
             if plan.elements() > ELEMENTS_LISTENED_TO {
                 events.ignore_kernel();
@@ -262,7 +268,7 @@ impl Agent {
         }
     }
 
-    fn applied(&mut self, Outcome { plan, generation }: &Outcome, took: Duration) {
+    fn applied(&mut self, Outcome { plan, made, .. }: &Outcome, took: Duration) {
         let authors = std::mem::take(&mut self.authors);
         if !plan.is_in_sync() && self.established {
             self.report.healed(plan, &authors, took);
@@ -273,7 +279,8 @@ impl Agent {
             notify(NotifyState::Ready);
         }
         self.established = true;
-        self.seen = *generation;
+        self.made.extend(made);
+        self.made.drain(..self.made.len().saturating_sub(GENERATIONS_KEPT));
     }
 
     fn once_is_over(&self) -> Option<ExitCode> {
@@ -301,11 +308,6 @@ impl Agent {
             }
         }
     }
-}
-
-/// Generations wrap around; of two the later is less than half the circle ahead.
-fn is_later(generation: u32, than: Generation) -> bool {
-    (generation.wrapping_sub(than.0) as i32) > 0
 }
 
 /// Nobody may be listening, and a service manager that does not hear is no reason to stop.

@@ -21,15 +21,13 @@ const LONGEST_RESYNC: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 /// one CPU.
 const REST_PER_WORK: u32 = 3;
 
-/// What a pass is to look at.
+/// What a pass is to look at. Each pass makes the kernel hold the policy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Work {
     /// Read the config anew.
     pub config: bool,
-    /// Compare the kernel with the policy.
+    /// Read the kernel anew, whatever is known of it.
     pub kernel: bool,
-    /// Trust nothing known from before: the resync interval is over.
-    pub resync: bool,
 }
 
 impl Work {
@@ -97,8 +95,8 @@ impl Schedule {
     pub fn due(&self, now: Instant) -> Work {
         let resync = self.next_resync().is_none_or(|at| at <= now) && !self.is_backing_off(now);
         let config = self.config_due.map_or(resync, |at| at <= now);
-        let kernel = resync || config || self.kernel_at().is_some_and(|at| at <= now);
-        Work { config, kernel, resync }
+        let kernel = resync || self.kernel_at().is_some_and(|at| at <= now);
+        Work { config, kernel }
     }
 
     /// How long to wait until a pass is due, zero if one is.
@@ -141,7 +139,9 @@ impl Schedule {
         if work.config || self.next_resync().is_some_and(|at| at <= began) {
             self.last_resync = Some(began);
         }
-        self.kernel_due = self.kernel_due.filter(|at| *at > began);
+        if work.kernel {
+            self.kernel_due = self.kernel_due.filter(|at| *at > began);
+        }
     }
 
     fn next_resync(&self) -> Option<Instant> {
@@ -168,10 +168,9 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    const RESYNC: Work = Work { config: true, kernel: true, resync: true };
-    const CONFIG: Work = Work { config: true, kernel: true, resync: false };
-    const KERNEL: Work = Work { config: false, kernel: true, resync: false };
-    const RESYNC_WITHOUT_CONFIG: Work = Work { config: false, kernel: true, resync: true };
+    const RESYNC: Work = Work { config: true, kernel: true };
+    const CONFIG: Work = Work { config: true, kernel: false };
+    const KERNEL: Work = Work { config: false, kernel: true };
 
     fn ms(n: u64) -> Duration {
         Duration::from_millis(n)
@@ -329,8 +328,8 @@ mod tests {
         let t = start();
         let mut schedule = settled(t);
         schedule.postpone_config(t + ms(59_500), ms(1_000));
-        assert_eq!(schedule.due(t + ms(60_000)), RESYNC_WITHOUT_CONFIG);
-        schedule.succeeded(RESYNC_WITHOUT_CONFIG, t + ms(60_000), t + ms(60_001));
+        assert_eq!(schedule.due(t + ms(60_000)), KERNEL);
+        schedule.succeeded(KERNEL, t + ms(60_000), t + ms(60_001));
         assert!(schedule.due(t + ms(60_400)).is_empty());
         assert_eq!(schedule.wait(t + ms(60_400)), ms(100));
         assert_eq!(schedule.due(t + ms(60_500)), CONFIG);

@@ -52,8 +52,10 @@ pub enum Look {
 pub struct Outcome {
     /// What was found to differ and has been put right; in sync from the start if empty.
     pub plan: Plan,
-    /// The generation in which the kernel held the desired table. Notices of this and earlier ones tell nothing new.
+    /// The generation in which the kernel held the desired table.
     pub generation: Generation,
+    /// The generations that this pass has made itself.
+    pub made: Vec<Generation>,
 }
 
 impl Nftables {
@@ -85,6 +87,7 @@ impl Nftables {
     ) -> Result<Outcome, Error> {
         let mut first: Option<Plan> = None;
         let mut refusal: Option<String> = None;
+        let mut made = Vec::new();
         let mut attempt = 1;
         loop {
             let (observed, generation) = self.look(look)?;
@@ -95,10 +98,10 @@ impl Nftables {
             if !plan.is_in_sync() {
                 before_commit(&plan);
             }
-            match self.commit(&plan, generation) {
+            match self.commit(&plan, generation, &mut made) {
                 Ok(generation) => {
                     self.held = Some(Held { desired: desired.clone(), generation });
-                    return Ok(Outcome { plan: first.unwrap_or(plan), generation });
+                    return Ok(Outcome { plan: first.unwrap_or(plan), generation, made });
                 }
                 Err(Error::StaleGeneration { .. }) if attempt < COMMIT_ATTEMPTS => {}
                 // Somebody's object in our table holds on to what has to go; the whole table goes more easily than its parts.
@@ -151,9 +154,11 @@ impl Nftables {
         self.socket.commit(&batch, None).map(|_| ())
     }
 
-    fn commit(&mut self, plan: &Plan, mut generation: Generation) -> Result<Generation, Error> {
+    fn commit(&mut self, plan: &Plan, observed: Generation, made: &mut Vec<Generation>) -> Result<Generation, Error> {
+        let mut generation = observed;
         for batch in plan.transactions() {
             generation = self.socket.commit(batch, Some(generation))?.unwrap_or(generation);
+            made.push(generation);
         }
         Ok(generation)
     }
