@@ -155,6 +155,9 @@ impl Config {
 
     /// Reads the config files; none at all means the defaults.
     ///
+    /// Time is linear in the size of the sources. Memory is too, but a hostile file takes up to sixty times its size: whoever
+    /// reads the files sets the limit.
+    ///
     /// # Errors
     /// A file cannot be understood or asks for something impossible: [`Rejected`] tells everything that was found.
     pub fn parse(sources: &[Source], flags: &Flags) -> Result<Parsed, Rejected> {

@@ -202,6 +202,56 @@ fn brackets_and_quotes_may_span_lines_without_indentation() {
     assert!(parse("nonMasqueradeCIDRs: [\n10.0.0.0/8 # pods\n11.0.0.0/8\n]\n").is_err());
 }
 
+/// Measured on go-yaml 2.4.0.
+#[test]
+fn where_the_event_parser_differs_go_yaml_is_followed() {
+    for taken in [
+        "cidrLimit: 7\n\u{feff}key: 3",
+        "k\u{feff}ey: 3",
+        "key: 'x\ny'",
+        "key: [a]# c",
+        "key: !!bool 'n'# c",
+        "key: [# c\n1]",
+        "key: [\n\t1,\n\t2\n]",
+        "--- {cidrLimit: 7}}",
+        "cidrLimit: 7\n... {{{",
+        "cidrLimit: .0_7e2",
+        "key: !!float .0_55",
+        "cidrLimit: 7\n%YAML 1.1\n---\n{{{",
+        "key: &a-_9 x",
+    ] {
+        assert!(parse(taken).is_ok(), "{taken:?}: {:?}", parse(taken));
+    }
+    for refused in [
+        "'a\nb': 1",
+        "--- {a\nb: 1}",
+        "--- {a\n: 1}",
+        "key: &x[1]",
+        "key: &a.b 1",
+        "key: &a: 1",
+        "key: [|a]",
+        "key: x # c\n  y",
+        "key: [x # c\n y]",
+        "key: >\n\n  [\nx\n",
+        "cidrLimit: 7\n%masqLinkLocal: true",
+        "a: b\n\tc",
+        "\t# c",
+        "- a\n-\t- b",
+        "...\na: 1",
+        "%YAML 1.1\n%YAML 1.1\n---\na: 1",
+    ] {
+        assert!(parse(refused).is_err(), "{refused:?}");
+    }
+}
+
+#[test]
+fn a_long_key_needs_its_question_mark() {
+    let key = "k".repeat(1_100);
+    assert!(parse(&format!("{key}: 1")).is_err());
+    assert!(parse(&format!("--- {{{key}: 1}}")).is_err());
+    assert!(parse(&format!("? {key}\n: 1")).is_ok());
+}
+
 #[test]
 fn several_files_are_united_in_order_and_booleans_ored() {
     let files = [

@@ -66,10 +66,27 @@ fn check_document(case: &Value, parsed: Result<Parsed, Rejected>, flags: &Flags)
             for (key, value) in case["config"].as_object().unwrap() {
                 wanted[key] = value.clone();
             }
+            let doc = case["doc"].as_str().unwrap();
+            let is_remarked = parsed.warnings.iter().any(|warning| warning.kind == DiagnosticKind::UnknownKey);
+            if has_unknown_key(doc) && !is_remarked {
+                return Err("an unknown key without a warning".to_owned());
+            }
             check_effective(&wanted, &parsed.config)
         }
         (wanted, got) => Err(format!("wanted {wanted:?}, got {got:?}")),
     }
+}
+
+/// Whether a line of the first document begins with a plain word and a colon, and the word is no key.
+fn has_unknown_key(doc: &str) -> bool {
+    const KEYS: [&str; 5] = ["nonmasqueradecidrs", "cidrlimit", "masqlinklocal", "masqlinklocalipv6", "resyncinterval"];
+    let first = doc.strip_prefix("---\n").unwrap_or(doc);
+    first.lines().take_while(|line| !line.starts_with("---") && !line.starts_with("...")).any(|line| {
+        line.split_once(':').is_some_and(|(key, rest)| {
+            let is_word = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric());
+            is_word && (rest.is_empty() || rest.starts_with(' ')) && !KEYS.contains(&key.to_ascii_lowercase().as_str())
+        })
+    })
 }
 
 #[test]
