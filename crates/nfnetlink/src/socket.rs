@@ -68,6 +68,10 @@ impl Socket {
     /// Runs `read`, which may make several dumps, until the ruleset did not change meanwhile, at
     /// most `attempts` times; answers what was read and the generation all of it belongs to.
     ///
+    /// This sees more than a dump alone can: a change within the last message of a dump shows in
+    /// none of its messages, and a transaction is still at work for a while after its generation
+    /// has begun. Only a transaction that touched the same set and then failed goes unnoticed.
+    ///
     /// # Errors
     /// [`Error::Torn`] when every attempt was overtaken by a change; else what `read` answers.
     pub fn snapshot<T>(
@@ -76,19 +80,35 @@ impl Socket {
         mut read: impl FnMut(&mut Self) -> Result<T, Error>,
     ) -> Result<(T, Generation), Error> {
         for _ in 0..attempts {
-            let before = self.generation()?;
+            let Some(before) = self.settled()? else { continue };
             match read(self) {
                 Err(Error::Torn { .. }) => {}
                 Err(error) => return Err(error),
-                Ok(found) if self.generation()? == before => return Ok((found, before)),
+                Ok(found) if self.settled()? == Some(before) => return Ok((found, before)),
                 Ok(_) => {}
             }
         }
         Err(Error::Torn { subject: "several parts of it" })
     }
 
+    /// The generation, once no transaction is at work; `None` if one overtook us. A batch without
+    /// operations waits for its turn like any other, and is refused if its generation is over.
+    fn settled(&mut self) -> Result<Option<Generation>, Error> {
+        let generation = self.generation()?;
+        let first = self.sequence.wrapping_add(1);
+        let encoded = encode::batch(&Batch::new(), first, Some(generation.0))?;
+        self.sequence = first.wrapping_add(1);
+        self.netlink.send(&encoded.bytes)?;
+        match self.outcome(&Batch::new(), &encoded, first, Some(generation)) {
+            Ok(()) => Ok(Some(generation)),
+            Err(Error::StaleGeneration { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Reads what the kernel says of a batch. It has handled the batch by now, and every refused
-    /// message is answered besides the acknowledged one, which is answered even then.
+    /// message is answered besides the acknowledged one, which is answered even then. A batch
+    /// without operations asks for no acknowledgement.
     fn outcome(
         &mut self,
         batch: &Batch,
@@ -101,7 +121,7 @@ impl Socket {
         // One answer at most for each message, and one for the whole batch.
         let limit = encoded.messages.len() + 2;
         while answers < limit {
-            let Some(datagram) = self.netlink.receive("change the ruleset", answers == 0)? else {
+            let Some(datagram) = self.netlink.receive("change the ruleset", answers == 0 && !batch.is_empty())? else {
                 break;
             };
             for message in Messages(datagram).filter(|message| message.kind == uapi::NLMSG_ERROR) {

@@ -85,6 +85,8 @@ impl ElementReader {
             intervals.push(Interval { first, last });
         }
         intervals.sort_unstable();
+        // A transaction that is being prepared can shift elements into the next message as well.
+        intervals.dedup();
         Elements { intervals, catch_all: self.catch_all }
     }
 }

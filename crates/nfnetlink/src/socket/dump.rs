@@ -12,8 +12,8 @@ use crate::object::{
 use crate::uapi;
 use crate::wire::{Attributes, Message, Messages, Writer};
 
-/// What a dump found. All of it belongs to one generation; a dump that does not is
-/// [`Error::Torn`].
+/// What a dump found. Its messages belong to one generation, else it is [`Error::Torn`]; to be
+/// sure of what is in them, too, use [`Socket::snapshot`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dump<T> {
     /// What was found; nothing when the table (or set) is missing.
