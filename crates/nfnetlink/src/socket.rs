@@ -131,12 +131,12 @@ impl Socket {
                 refused.extend(Refused::read(position, message));
             }
         }
-        match refused.first() {
-            None => Ok(()),
-            Some(Refused { position: 0, errno: libc::ERESTART, .. }) if expected.is_some() => {
-                Err(Error::StaleGeneration { expected: expected.map_or(0, |it| it.0) })
+        match (refused.first(), expected) {
+            (None, _) => Ok(()),
+            (Some(Refused { position: 0, errno: libc::ERESTART, .. }), Some(Generation(expected))) => {
+                Err(Error::StaleGeneration { expected })
             }
-            Some(cause) => Err(cause.explain(batch, encoded, refused.len() - 1)),
+            (Some(cause), _) => Err(cause.explain(batch, encoded, refused.len() - 1)),
         }
     }
 

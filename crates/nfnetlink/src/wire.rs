@@ -214,8 +214,8 @@ impl<'a> Attributes<'a> {
 
     /// The value of a register inside the first of this type.
     pub(crate) fn value(self, kind: u16) -> Option<&'a [u8]> {
-        let data = self.nested(kind)?;
-        data.only(&[NFTA_DATA_VALUE]).then(|| data.get(NFTA_DATA_VALUE))?
+        let nested = self.nested(kind)?;
+        nested.only(&[NFTA_DATA_VALUE]).then(|| nested.get(NFTA_DATA_VALUE))?
     }
 
     /// The 8-bit number of this type.

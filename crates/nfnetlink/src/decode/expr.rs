@@ -193,9 +193,9 @@ fn immediate(attributes: Attributes<'_>) -> Option<Expr> {
     Some(Expr::Immediate { dreg, value: attributes.value(uapi::NFTA_IMMEDIATE_DATA)?.to_vec() })
 }
 
-fn verdict(data: Attributes<'_>) -> Option<Verdict> {
-    let verdict = data.nested(uapi::NFTA_DATA_VERDICT)?;
-    if !data.only(&[uapi::NFTA_DATA_VERDICT]) || !verdict.only(&[uapi::NFTA_VERDICT_CODE, uapi::NFTA_VERDICT_CHAIN]) {
+fn verdict(value: Attributes<'_>) -> Option<Verdict> {
+    let verdict = value.nested(uapi::NFTA_DATA_VERDICT)?;
+    if !value.only(&[uapi::NFTA_DATA_VERDICT]) || !verdict.only(&[uapi::NFTA_VERDICT_CODE, uapi::NFTA_VERDICT_CHAIN]) {
         return None;
     }
     let chain = verdict.text(uapi::NFTA_VERDICT_CHAIN);
