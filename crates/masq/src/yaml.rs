@@ -55,7 +55,7 @@ fn read_events(content: &str, written: &str) -> Result<Document, Fault> {
                 ignored_at = Some(error.marker().index());
                 break;
             }
-            Err(error) => return Err(syntax_fault(&error)),
+            Err(error) => return Err(syntax_fault(&error, content)),
         };
         let (at, end) = (span.start.index(), span.end.index());
         match event {
@@ -87,39 +87,76 @@ fn is_about_what_follows(error: &ScanError, content: &str) -> bool {
     message.contains("did not find expected <document start>") || message.contains("misplaced bracket")
 }
 
-/// What to do about an error of the event parser, found by a part of its message.
-const REMEDIES: [(&str, &str); 12] = [
-    ("tab", "indent with spaces; YAML does not allow tabs there"),
+/// Errors of the event parser in words for people, found by a part of its message.
+const EXPLANATIONS: [Explanation; 15] = [
+    ("tab", "a tab cannot indent in YAML", "indent with spaces"),
     (
         "mapping values are not allowed",
+        "a colon with a blank behind it sets off a value, and none can stand here",
         "begin all keys in the same column, and put a text that holds a colon and a blank in quotes",
     ),
-    ("block sequence entries", "put the first \"- \" on a line of its own below the key"),
-    ("unknown anchor", "define the anchor with & before it is used with *, or put the text in quotes"),
-    ("end of stream", "close the quote"),
+    (
+        "illegal placement of ':'",
+        "a key cannot begin in another line of the same brackets",
+        "close the bracket before it",
+    ),
+    (
+        "block sequence entries",
+        "a list cannot begin in this line",
+        "put its first dash on a line of its own below the key",
+    ),
+    (
+        "unknown anchor",
+        "no anchor of this name comes before",
+        "define it with &, or put a text that begins with * in quotes",
+    ),
+    ("end of stream", "the quote that opens here is not closed", "close it"),
     (
         "simple key",
-        "write \"key: value\" or \"- element\", with a blank behind the colon or dash; keys hold at most 1,024 characters",
+        "this line is neither \"key: value\" nor \"- element\"",
+        "put a blank behind the colon or the dash, and indent a text that goes on from the line before",
     ),
-    ("unexpected character", "put a text that begins with this character in quotes"),
-    ("escape", "use single quotes, in which a backslash is a plain character, or double the backslash"),
-    ("recursion limit", "remove the nesting; 255 brackets around a value are the most"),
-    ("directive", "put a text that begins with % in quotes; a line that begins with it is a directive"),
-    ("handle", "declare the tag's handle with a %TAG line, or remove the tag"),
-    ("expected key", "begin all keys of a mapping in the same column"),
+    ("unexpected character", "a text cannot begin with this character", "put it in quotes"),
+    ("unknown escape", "there is an escape that YAML does not have", "use single quotes, or double the backslash"),
+    ("recursion limit", "brackets are nested deeper than 255 levels", "remove the nesting"),
+    (
+        "directive",
+        "a line that begins with % is a directive, and none can stand here",
+        "put a text that begins with % in quotes",
+    ),
+    ("handle", "the handle of this tag is not declared", "declare it in a %TAG line, or remove the tag"),
+    ("expected key", "this line fits no mapping around it", "begin all keys of a mapping in the same column"),
+    ("expected '-'", "this line fits no list around it", "begin all dashes of a list in the same column"),
+    (
+        "',' or",
+        "a comma or the closing bracket is missing",
+        "separate what stands within brackets by commas, and close them",
+    ),
 ];
 
-fn syntax_fault(error: &ScanError) -> Fault {
+/// A part of the event parser's message, the reason and the remedy.
+type Explanation = (&'static str, &'static str, &'static str);
+
+fn syntax_fault(error: &ScanError, content: &str) -> Fault {
     let message = error.info();
-    let remedy = REMEDIES
-        .iter()
-        .find(|(part, _)| message.contains(part))
-        .map_or("check the indentation, quotes and brackets here and in the line before", |(_, remedy)| remedy);
-    Fault {
-        kind: DiagnosticKind::YamlSyntax,
-        at: error.marker().index(),
-        value: None,
-        reason: format!("this is not valid YAML: {message}"),
-        remedy: remedy.to_owned(),
-    }
+    let explanation = EXPLANATIONS.iter().find(|(part, ..)| message.contains(part));
+    let (reason, remedy) = match explanation {
+        Some((_, reason, remedy)) => ((*reason).to_owned(), *remedy),
+        None => (
+            format!("this is not valid YAML: {message}"),
+            "check the indentation, quotes and brackets here and in the line before",
+        ),
+    };
+    let mark = error.marker().index();
+    // That a line is no key shows only behind it.
+    let at = if message.contains("simple key") { last_line_before(content, mark) } else { mark };
+    Fault { kind: DiagnosticKind::YamlSyntax, at, value: None, reason, remedy: remedy.to_owned() }
+}
+
+/// The first character of the last line that is not blank before a character.
+fn last_line_before(content: &str, mark: usize) -> usize {
+    let before: Vec<char> = content.chars().take(mark).collect();
+    let end = before.iter().rposition(|c| !c.is_whitespace()).unwrap_or(0);
+    let start = before[..end].iter().rposition(|c| matches!(c, '\n' | '\r')).map_or(0, |line_break| line_break + 1);
+    start + before[start..].iter().take_while(|c| matches!(c, ' ' | '\t')).count()
 }

@@ -245,6 +245,13 @@ fn where_the_event_parser_differs_go_yaml_is_followed() {
 }
 
 #[test]
+fn a_line_that_is_neither_key_nor_element_is_pointed_at_itself() {
+    let rejected = parse("nonMasqueradeCIDRs:\n  - 10.0.0.0/8\n  -11.0.0.0/8\n\n").unwrap_err();
+    assert_eq!(place(&rejected.errors[0]), (3, 3));
+    assert!(rejected.errors[0].remedy.contains("blank behind the colon or the dash"));
+}
+
+#[test]
 fn a_long_key_needs_its_question_mark() {
     let key = "k".repeat(1_100);
     assert!(parse(&format!("{key}: 1")).is_err());
