@@ -1,3 +1,4 @@
 //! How a policy gets into the kernel.
 
+pub mod iptables;
 pub mod nftables;

@@ -1,0 +1,6 @@
+//! The iptables backend: reads the nat table with the save programs, plans, and restores what differs.
+
+pub mod comment;
+pub mod desired;
+pub mod render;
+pub mod save;
