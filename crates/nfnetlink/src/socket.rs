@@ -51,10 +51,7 @@ impl Socket {
         if batch.is_empty() {
             return Ok(expected);
         }
-        let first = self.sequence.wrapping_add(1);
-        let encoded = encode::batch(batch, first, expected.map(|generation| generation.0))?;
-        let count = u32::try_from(encoded.messages.len()).unwrap_or(u32::MAX);
-        self.sequence = first.wrapping_add(count).wrapping_add(1);
+        let (first, encoded) = self.encode(batch, expected)?;
         self.netlink.send(&encoded.bytes)?;
         self.outcome(batch, &encoded, first, expected)?;
         match expected {
@@ -63,6 +60,40 @@ impl Socket {
             Some(before) if self.generation()? == before => Ok(Some(before)),
             Some(before) => Ok(Some(before.next())),
         }
+    }
+
+    /// Applies several batches as one transaction each, all of which change something, with as little as possible between
+    /// them: whoever waits for his turn meanwhile may hold it for an RCU grace period (4 to 20 ms), as every
+    /// program does that ends right after a change. Tells `made` the generation of each transaction as it is applied.
+    ///
+    /// # Errors
+    /// As [`Socket::commit`]; what was told `made` is applied, the rest is not.
+    pub fn commit_in_turn<'b>(
+        &mut self,
+        batches: impl IntoIterator<Item = &'b Batch>,
+        expected: Generation,
+        mut made: impl FnMut(Generation),
+    ) -> Result<(), Error> {
+        let mut generation = expected;
+        let mut prepared = Vec::new();
+        for batch in batches {
+            prepared.push((batch, self.encode(batch, Some(generation))?, generation));
+            generation = generation.next();
+        }
+        for (batch, (first, encoded), expected) in prepared {
+            self.netlink.send(&encoded.bytes)?;
+            self.outcome(batch, &encoded, first, Some(expected))?;
+            made(expected.next());
+        }
+        Ok(())
+    }
+
+    fn encode(&mut self, batch: &Batch, expected: Option<Generation>) -> Result<(u32, EncodedBatch), Error> {
+        let first = self.sequence.wrapping_add(1);
+        let encoded = encode::batch(batch, first, expected.map(|generation| generation.0))?;
+        let count = u32::try_from(encoded.messages.len()).unwrap_or(u32::MAX);
+        self.sequence = first.wrapping_add(count).wrapping_add(1);
+        Ok((first, encoded))
     }
 
     /// Runs `read`, which may make several dumps, until the ruleset did not change meanwhile, at
@@ -77,14 +108,37 @@ impl Socket {
     pub fn snapshot<T>(
         &mut self,
         attempts: u32,
+        read: impl FnMut(&mut Self) -> Result<T, Error>,
+    ) -> Result<(T, Generation), Error> {
+        self.read_between(attempts, Self::settled, read)
+    }
+
+    /// As [`Socket::snapshot`], but does not wait for a transaction that is at work, which may take an RCU grace period. What is
+    /// found then may be a mixture of before and after that transaction; the notice of it, for those who
+    /// [listen](crate::Monitor), comes when it is over.
+    ///
+    /// # Errors
+    /// As [`Socket::snapshot`].
+    pub fn glance<T>(
+        &mut self,
+        attempts: u32,
+        read: impl FnMut(&mut Self) -> Result<T, Error>,
+    ) -> Result<(T, Generation), Error> {
+        self.read_between(attempts, |socket| socket.generation().map(Some), read)
+    }
+
+    fn read_between<T>(
+        &mut self,
+        attempts: u32,
+        mut generation: impl FnMut(&mut Self) -> Result<Option<Generation>, Error>,
         mut read: impl FnMut(&mut Self) -> Result<T, Error>,
     ) -> Result<(T, Generation), Error> {
         for _ in 0..attempts {
-            let Some(before) = self.settled()? else { continue };
+            let Some(before) = generation(self)? else { continue };
             match read(self) {
                 Err(Error::Torn { .. }) => {}
                 Err(error) => return Err(error),
-                Ok(found) if self.settled()? == Some(before) => return Ok((found, before)),
+                Ok(found) if generation(self)? == Some(before) => return Ok((found, before)),
                 Ok(_) => {}
             }
         }

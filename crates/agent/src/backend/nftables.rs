@@ -4,7 +4,8 @@ pub mod desired;
 pub mod observed;
 pub mod plan;
 
-use nfnetlink::{Batch, Error, Generation, ProtocolFamily, Socket, TableRef};
+use nfnetlink::{Batch, Error, Generation, ProtocolFamily, Refusal, Socket, TableRef};
+use nix::errno::Errno;
 
 use masq::policy::Policy;
 
@@ -19,9 +20,6 @@ const READ_ATTEMPTS: u32 = 16;
 
 /// How often a plan is made anew because the ruleset changed between reading and committing.
 const COMMIT_ATTEMPTS: u32 = 16;
-
-/// Nobody without CAP_NET_ADMIN may change the ruleset, and nobody but the owner an owned table.
-const EPERM: i32 = nix::errno::Errno::EPERM as i32;
 
 /// The agent's hold on nf_tables in the network namespace of the thread that opened it.
 #[derive(Debug)]
@@ -86,13 +84,15 @@ impl Nftables {
         mut before_commit: impl FnMut(&Plan),
     ) -> Result<Outcome, Error> {
         let mut first: Option<Plan> = None;
-        let mut refusal: Option<String> = None;
+        let mut refusals: Vec<String> = Vec::new();
         let mut made = Vec::new();
         let mut attempt = 1;
         loop {
             let (observed, generation) = self.look(look)?;
-            let plan = match refusal.take() {
-                Some(why) => Plan::rebuild(desired, &observed, why),
+            // One refusal may come from a reading that others' transactions made wrong. At two, somebody's object in our table holds
+            // on to what has to go: the whole table goes more easily than its parts.
+            let plan = match refusals.get(1) {
+                Some(why) => Plan::rebuild(desired, &observed, why.clone()),
                 None => Plan::new(desired, &observed),
             };
             if !plan.is_in_sync() {
@@ -104,8 +104,7 @@ impl Nftables {
                     return Ok(Outcome { plan: first.unwrap_or(plan), generation, made });
                 }
                 Err(Error::StaleGeneration { .. }) if attempt < COMMIT_ATTEMPTS => {}
-                // Somebody's object in our table holds on to what has to go; the whole table goes more easily than its parts.
-                Err(Error::Refused(why)) if plan.is_in_place() && why.errno != EPERM => refusal = Some(why.to_string()),
+                Err(Error::Refused(why)) if plan.is_in_place() && is_in_the_way(&why) => refusals.push(why.to_string()),
                 Err(error) => return Err(error),
             }
             attempt += 1;
@@ -125,12 +124,12 @@ impl Nftables {
         self.observe()
     }
 
-    /// Reads the agent's table.
+    /// Reads the agent's table. Does not wait for others' transactions: their notice says when to look again.
     ///
     /// # Errors
     /// The kernel refuses, or others change the ruleset faster than it can be read.
     pub fn observe(&mut self) -> Result<(Observed, Generation), Error> {
-        self.socket.snapshot(READ_ATTEMPTS, |socket| Observed::read(socket, OUR_TABLE))
+        self.socket.glance(READ_ATTEMPTS, |socket| Observed::read(socket, OUR_TABLE))
     }
 
     /// The generation the ruleset is in now.
@@ -155,13 +154,19 @@ impl Nftables {
     }
 
     fn commit(&mut self, plan: &Plan, observed: Generation, made: &mut Vec<Generation>) -> Result<Generation, Error> {
-        let mut generation = observed;
-        for batch in plan.transactions() {
-            generation = self.socket.commit(batch, Some(generation))?.unwrap_or(generation);
+        let mut last = observed;
+        self.socket.commit_in_turn(plan.transactions(), observed, |generation| {
+            last = generation;
             made.push(generation);
-        }
-        Ok(generation)
+        })?;
+        Ok(last)
     }
+}
+
+/// Whether the kernel refuses because of what is in the table, not because of what it cannot do: only then a table made anew would
+/// fare better. If it would not, the rules in force stay.
+fn is_in_the_way(refusal: &Refusal) -> bool {
+    matches!(Errno::from_raw(refusal.errno), Errno::EBUSY | Errno::EEXIST)
 }
 
 /// The policy as `nft -f` would read it.

@@ -251,7 +251,10 @@ impl Plan {
         }
         for chain in observed.chains.iter().filter(|chain| chain.name != CHAIN) {
             self.remove("chain", &chain.name);
-            self.switch.flush_chain(table, &chain.name);
+            // A transaction that changes nothing makes no generation, and the next one would be taken for stale.
+            if observed.rules_of(&chain.name).next().is_some() {
+                self.switch.flush_chain(table, &chain.name);
+            }
             self.retire.delete_chain(table, &chain.name);
         }
         for object in &observed.objects {
