@@ -244,7 +244,8 @@ fn set_link_defaults(namespace: &Namespace, families: &[Family]) -> Result<()> {
     if families.contains(&Family::Ipv6) {
         namespace.set_sysctl("net/ipv6/conf/all/disable_ipv6", "0")?;
         namespace.set_sysctl("net/ipv6/conf/default/disable_ipv6", "0")?;
-        // Without this the link-local addresses would be tentative for a second.
+        // With it every address would be tentative for a second.
+        namespace.set_sysctl("net/ipv6/conf/all/accept_dad", "0")?;
         namespace.set_sysctl("net/ipv6/conf/default/accept_dad", "0")?;
     }
     namespace.run(|| Rtnetlink::open()?.set_up("lo"))
@@ -258,7 +259,12 @@ fn connect(node: &Namespace, link: &'static str, other: &Namespace) -> Result<()
         rtnetlink.add_veth_pair(link, ONLY_LINK, far.as_fd())?;
         rtnetlink.set_up(link)
     })?;
-    other.run(|| Rtnetlink::open()?.set_up(ONLY_LINK))
+    other.run(|| {
+        let mut rtnetlink = Rtnetlink::open()?;
+        rtnetlink.set_up(ONLY_LINK)?;
+        rtnetlink.wait_until_operational(ONLY_LINK)
+    })?;
+    node.run(move || Rtnetlink::open()?.wait_until_operational(link))
 }
 
 fn set_up_node(node: &Namespace, family: Family) -> Result<()> {

@@ -1,15 +1,19 @@
 //! Links, addresses and routes of the calling thread's network namespace, set up over rtnetlink without any program.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use masq::cidr::{Cidr, Family};
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
 };
-use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
-use netlink_packet_route::link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::link::{
+    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, State,
+};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteProtocol, RouteScope, RouteType,
 };
@@ -23,6 +27,9 @@ use nix::sys::time::TimeVal;
 
 /// The kernel answers a request before `sendto` returns; the timeout only turns a bug into an error.
 const ANSWER_TIMEOUT_SECONDS: i64 = 5;
+
+/// How long the kernel may take for what it does in the background; microseconds are expected.
+const FINISHED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Which of the kernel's routing tables a route goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,19 +103,47 @@ impl Rtnetlink {
         self.request(RouteNetlinkMessage::SetLink(message), 0).with_context(|| format!("cannot set the link {link} up"))
     }
 
-    /// Gives a link an address at once, without the second of duplicate address detection that IPv6 would take.
+    /// Waits until a link whose both ends are up carries packets: the kernel gets round to that a little later, and drops them
+    /// before.
+    ///
+    /// # Errors
+    /// There is no such link, or it carries none in time.
+    pub fn wait_until_operational(&mut self, link: &str) -> Result<()> {
+        let mut message = LinkMessage::default();
+        message.header.index = index_of(link)?;
+        wait_until(|| {
+            self.send(RouteNetlinkMessage::GetLink(message.clone()), 0)?;
+            match self.answer()? {
+                NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(found)) => {
+                    Ok(found.attributes.contains(&LinkAttribute::OperState(State::Up)))
+                }
+                other => bail!("rtnetlink answered with something else than the link: {other:?}"),
+            }
+        })
+        .with_context(|| format!("the link {link} carries no packets although it is up"))
+    }
+
+    /// Gives a link an address and waits until it can be used. An IPv6 address takes a second unless duplicate address detection
+    /// is off (`accept_dad`); even then it is heard by its neighbours only once the kernel is done with it.
     ///
     /// # Errors
     /// There is no such link, it has the address already, or IPv6 is disabled on it.
     pub fn add_address(&mut self, link: &str, address: IpAddr, prefix_len: u8) -> Result<()> {
+        let index = index_of(link)?;
         let mut message = AddressMessage::default();
         message.header.family = family_of(address);
         message.header.prefix_len = prefix_len;
-        message.header.index = index_of(link)?;
-        message.header.flags = AddressHeaderFlags::Nodad;
+        message.header.index = index;
         message.attributes = vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
         self.request(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
-            .with_context(|| format!("cannot add the address {address}/{prefix_len} to {link}"))
+            .with_context(|| format!("cannot add the address {address}/{prefix_len} to {link}"))?;
+        // The kernel refuses to bind to a tentative address.
+        let bindable = match address {
+            IpAddr::V4(v4) => SocketAddr::from((v4, 0)),
+            IpAddr::V6(v6) => SocketAddrV6::new(v6, 0, 0, index).into(),
+        };
+        wait_until(|| Ok(UdpSocket::bind(bindable).is_ok()))
+            .with_context(|| format!("the address {address} of {link} cannot be used"))
     }
 
     /// Adds a route to `destination` out of `link`.
@@ -141,9 +176,18 @@ impl Rtnetlink {
 
     /// Sends one request and waits for its acknowledgement.
     fn request(&mut self, message: RouteNetlinkMessage, flags: u16) -> Result<()> {
+        self.send(message, NLM_F_ACK | flags)?;
+        match self.answer()? {
+            NetlinkPayload::Error(error) if error.code.is_none() => Ok(()),
+            NetlinkPayload::Error(error) => Err(error.to_io().into()),
+            other => bail!("rtnetlink answered with something else than an acknowledgement: {other:?}"),
+        }
+    }
+
+    fn send(&mut self, message: RouteNetlinkMessage, flags: u16) -> Result<()> {
         self.sequence += 1;
         let mut header = NetlinkHeader::default();
-        header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
+        header.flags = NLM_F_REQUEST | flags;
         header.sequence_number = self.sequence;
         let mut packet = NetlinkMessage::new(header, NetlinkPayload::from(message));
         packet.finalize();
@@ -151,21 +195,27 @@ impl Rtnetlink {
         packet.serialize(&mut bytes);
         sendto(self.socket.as_raw_fd(), &bytes, &NetlinkAddr::new(0, 0), MsgFlags::empty())
             .context("cannot send to rtnetlink")?;
-        self.acknowledgement()
+        Ok(())
     }
 
-    fn acknowledgement(&self) -> Result<()> {
+    fn answer(&self) -> Result<NetlinkPayload<RouteNetlinkMessage>> {
         let mut buffer = [0; 8192];
         let received =
             recv(self.socket.as_raw_fd(), &mut buffer, MsgFlags::empty()).context("no answer from rtnetlink")?;
         let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&buffer[..received])
             .context("cannot read the answer of rtnetlink")?;
-        match answer.payload {
-            NetlinkPayload::Error(error) if error.code.is_none() => Ok(()),
-            NetlinkPayload::Error(error) => Err(error.to_io().into()),
-            other => bail!("rtnetlink answered with something else than an acknowledgement: {other:?}"),
-        }
+        Ok(answer.payload)
     }
+}
+
+/// Waits for what the kernel finishes behind the request that began it.
+fn wait_until(mut done: impl FnMut() -> Result<bool>) -> Result<()> {
+    let deadline = Instant::now() + FINISHED_WITHIN;
+    while !done()? {
+        ensure!(Instant::now() < deadline, "the kernel is not done with it after {FINISHED_WITHIN:?}");
+        thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
 }
 
 fn index_of(link: &str) -> Result<u32> {

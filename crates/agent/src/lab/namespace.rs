@@ -81,8 +81,10 @@ impl Namespace {
     /// There is no such setting, or /proc/sys is read-only, as it is in most containers.
     pub fn set_sysctl(&self, key: &'static str, value: &'static str) -> Result<()> {
         let path = format!("/proc/sys/{key}");
-        self.run(move || fs::write(path, value))
-            .with_context(|| format!("cannot write {value} to /proc/sys/{key} in the namespace \"{}\"", self.name))
+        self.run(move || fs::write(path, value)).with_context(|| {
+            let name = self.name;
+            format!("cannot write {value} to /proc/sys/{key} in the namespace \"{name}\"; in a container, make /proc/sys writable")
+        })
     }
 }
 

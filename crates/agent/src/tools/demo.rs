@@ -92,7 +92,10 @@ fn demonstrate(options: &DemoOptions) -> Result<Report, Failure> {
     notes.extend(parsed.warnings.iter().map(ToString::to_string));
     let is_directory = options.config_path.as_deref().is_some_and(Path::is_dir);
     let directory = stage::enter().map_err(Failure::CannotLook)?;
-    let lab = Lab::open().map_err(Failure::CannotLook)?;
+    let lab = Lab::open().map_err(|error| match stage::forbidding_sysctl() {
+        Some(cause) => Failure::CannotLook(error.context(cause)),
+        None => Failure::CannotLook(error),
+    })?;
     let config_path = copy_config(&directory, &sources, is_directory).map_err(Failure::Broken)?;
     show(&lab, &parsed.config, options, &directory, &config_path, notes).map_err(Failure::Broken)
 }

@@ -113,6 +113,15 @@ fn a_config_that_is_not_there_cannot_be_shown() {
     assert!(stderr(&output).contains("/nonexistent/config"), "{}", stderr(&output));
 }
 
+#[test]
+fn where_namespaces_are_forbidden_the_sysctl_is_named() {
+    // A limit of a user namespace made for this: the machine's own limits stay.
+    let script = "echo 0 > /proc/sys/user/max_net_namespaces && exec \"$0\" demo";
+    let output = Command::new("unshare").args(["-r", "sh", "-c", script]).arg(program()).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(stderr(&output).contains("the sysctl user.max_net_namespaces is 0"), "{}", stderr(&output));
+}
+
 /// A copy of the program that every user may run, wherever it was built.
 fn program_for_all(directory: &Directory) -> PathBuf {
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();

@@ -1,10 +1,13 @@
 //! The lab itself: without an agent every packet arrives with the address it was sent from, whatever its destination.
 
 use std::net::IpAddr;
+use std::os::unix::process::ExitStatusExt;
 
 use ip_masq_agent::lab::probe::Transport;
 use ip_masq_agent::lab::{Host, Lab, addresses, source_address};
 use masq::cidr::Family;
+
+use crate::support::agent::{Agent, PATIENCE};
 
 fn destinations(family: Family) -> Vec<IpAddr> {
     let texts: &[&str] = match family {
@@ -79,4 +82,14 @@ fn a_destination_that_no_packet_can_reach_is_refused() {
         let error = lab.probe(Host::Pod, Transport::Udp, destination.parse().unwrap()).unwrap_err();
         assert!(error.to_string().contains(destination), "{error:#}");
     }
+}
+
+#[test]
+fn a_daemon_dies_with_the_thread_that_started_it() {
+    let lab = Lab::open().unwrap();
+    let mut agent = Agent::start_ready(&lab.node, &["--backend=nftables"], None);
+    assert_eq!(agent.exited().unwrap(), None);
+    drop(lab);
+    let status = agent.wait_for_exit(PATIENCE).unwrap();
+    assert_eq!(status.signal(), Some(9));
 }

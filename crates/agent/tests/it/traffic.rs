@@ -1,7 +1,8 @@
 //! The real agent and real packets: the source that the receiver sees is the one that the verdict function asks for.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv6Addr, SocketAddrV6, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
+use std::os::fd::AsRawFd;
 
 use ip_masq_agent::lab::judge::{compare, facts};
 use ip_masq_agent::lab::link::Rtnetlink;
@@ -12,8 +13,13 @@ use masq::config::Flags;
 use masq::policy::Policy;
 use masq::verdict::{Verdict, decide};
 use nix::net::if_::if_nametoindex;
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, recvfrom, sendto, setsockopt, socket,
+    sockopt,
+};
+use nix::sys::time::TimeVal;
 
-use crate::support::agent::wait_until;
+use crate::support::agent::{PATIENCE, wait_until};
 use crate::support::engine::{ENGINES, mismatches, policy};
 use crate::support::random::{Random, config_of};
 
@@ -131,6 +137,34 @@ fn each_port_range_is_used_in_proportion_to_its_size() {
     }
 }
 
+#[test]
+fn pings_have_no_ports_and_are_masqueraded_as_well() {
+    let flags = Flags { to_ports: "20000-20999".parse().unwrap(), ..Flags::default() };
+    for engine in ENGINES {
+        let lab = Lab::open().unwrap();
+        let _agent = engine.start(&lab, &flags, None);
+        for (destination, expected) in [([8, 8, 8, 8], [198, 51, 100, 1]), ([10, 1, 2, 3], [10, 244, 0, 2])] {
+            assert_eq!(source_of_ping(&lab, destination.into()), Ipv4Addr::from(expected), "{}", engine.name);
+        }
+    }
+}
+
+/// Sends an echo request from the pod and returns the source that arrives outside.
+fn source_of_ping(lab: &Lab, destination: Ipv4Addr) -> Ipv4Addr {
+    // Type 8, code 0, checksum, identifier, sequence number.
+    const ECHO_REQUEST: [u8; 8] = [8, 0, 0xe5, 0xca, 0x12, 0x34, 0, 1];
+    let open = || {
+        let ping = socket(AddressFamily::Inet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::Icmp).unwrap();
+        setsockopt(&ping, sockopt::ReceiveTimeout, &TimeVal::new(PATIENCE.as_secs().cast_signed(), 0)).unwrap();
+        ping
+    };
+    let (sender, receiver) = (lab.pod.run(open), lab.outside.run(open));
+    let to = SockaddrIn::from(SocketAddrV4::new(destination, 0));
+    sendto(sender.as_raw_fd(), &ECHO_REQUEST, &to, MsgFlags::empty()).unwrap();
+    let (_, source) = recvfrom::<SockaddrIn>(receiver.as_raw_fd(), &mut [0; 64]).unwrap();
+    source.unwrap().ip()
+}
+
 /// So many addresses that no built-in list exempts.
 fn public(count: u32) -> Vec<IpAddr> {
     (0..count).map(|offset| Family::Ipv4.address(u128::from((11_u32 << 24) + offset * 7919))).collect()
@@ -169,7 +203,7 @@ fn probe_link_local(lab: &Lab) -> (SocketAddrV6, SocketAddrV6) {
     let IpAddr::V6(inside) = addresses(Family::Ipv6).node_inside else { panic!("an IPv6 address is one") };
     lab.outside.run(|| Rtnetlink::open().unwrap().add_address("eth0", LINK_LOCAL.into(), 64).unwrap());
     let receiver = lab.outside.run(|| UdpSocket::bind("[::]:7200").unwrap());
-    receiver.set_read_timeout(Some(crate::support::agent::PATIENCE)).unwrap();
+    receiver.set_read_timeout(Some(PATIENCE)).unwrap();
     let sent_from = lab.node.run(move || {
         let sender = UdpSocket::bind((inside, 0)).unwrap();
         let scope = if_nametoindex(OUTSIDE_LINK).unwrap();
@@ -178,7 +212,7 @@ fn probe_link_local(lab: &Lab) -> (SocketAddrV6, SocketAddrV6) {
     });
     let (_, seen) = receiver.recv_from(&mut [0; 8]).unwrap();
     match (sent_from, seen) {
-        (std::net::SocketAddr::V6(sent_from), std::net::SocketAddr::V6(seen)) => (sent_from, seen),
+        (SocketAddr::V6(sent_from), SocketAddr::V6(seen)) => (sent_from, seen),
         _ => panic!("IPv6 sockets have IPv6 addresses"),
     }
 }

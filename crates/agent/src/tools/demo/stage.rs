@@ -12,7 +12,7 @@ use nix::unistd::{getegid, geteuid};
 /// Where the directory in memory may be mounted: the first of these that exists. What it hides is hidden from us alone.
 const MOUNT_POINTS: [&str; 4] = ["/mnt", "/media", "/run", "/tmp"];
 
-/// Sysctls that forbid namespaces to ordinary users, the value that does it, and the one that would not.
+/// Sysctls that forbid namespaces, the value that does it, and the one that would not. The last two are Debian's and Ubuntu's.
 const FORBIDDING_SYSCTLS: [(&str, &str, &str); 4] = [
     ("user.max_user_namespaces", "0", "15000"),
     ("user.max_net_namespaces", "0", "15000"),
@@ -64,16 +64,20 @@ fn write_own(name: &str, value: &str) -> Result<()> {
 }
 
 fn forbidden(step: &str, error: Errno) -> anyhow::Error {
-    let cause = FORBIDDING_SYSCTLS
+    let cause = forbidding_sysctl().unwrap_or_else(|| {
+        "no sysctl that does this is set, so it is a container's seccomp profile or missing capabilities; run as root on \
+         the host or in a privileged container"
+            .to_owned()
+    });
+    anyhow!("private namespaces are forbidden here: {step} failed with {error}: {cause}")
+}
+
+/// The sysctl that forbids namespaces here, and what to do about it; `None` where none does.
+pub fn forbidding_sysctl() -> Option<String> {
+    FORBIDDING_SYSCTLS
         .iter()
         .find(|(name, forbidding, _)| sysctl(name).as_deref() == Some(*forbidding))
         .map(|(name, value, better)| format!("the sysctl {name} is {value}; set it to {better} or run as root"))
-        .unwrap_or_else(|| {
-            "no sysctl that does this is set, so it is a container's seccomp profile or missing capabilities; \
-             run as root on the host or in a privileged container"
-                .to_owned()
-        });
-    anyhow!("private namespaces are forbidden here: {step} failed with {error}: {cause}")
 }
 
 fn sysctl(name: &str) -> Option<String> {
