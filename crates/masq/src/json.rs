@@ -291,7 +291,7 @@ impl Parser<'_> {
     fn push(&mut self, at: usize, value: Value) -> Result<NodeId, Fault> {
         let end = self.position();
         let id = self.nodes.push(Node { at, end, value });
-        id.ok_or_else(|| self.fault("the file has more than four billion values", "split it"))
+        id.ok_or_else(|| self.fault("the file has more than 500,000 values", "make it smaller"))
     }
 
     /// The number of characters before the byte to read next.

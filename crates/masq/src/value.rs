@@ -9,6 +9,10 @@ pub(crate) mod text;
 /// How deep lists and mappings may be nested: the limit of both of the reference's parsers.
 pub(crate) const MAX_DEPTH: usize = 10_000;
 
+/// How many values a document may have: five times a list of 100,000 CIDRs. The reference has no such limit, but some hundred bytes
+/// of memory for each two bytes of a hostile file would add up.
+pub(crate) const MAX_VALUES: usize = 500_000;
+
 /// Why a text is no document, before it is told with the file's name.
 #[derive(Debug)]
 pub(crate) struct Fault {
@@ -164,9 +168,9 @@ impl Document {
 pub(crate) struct Nodes(Vec<Node>);
 
 impl Nodes {
-    /// Adds a node; none when the document has more nodes than can be counted.
+    /// Adds a node; none when the document has [`MAX_VALUES`] of them.
     pub fn push(&mut self, node: Node) -> Option<NodeId> {
-        let id = u32::try_from(self.0.len()).ok()?;
+        let id = u32::try_from(self.0.len()).ok().filter(|_| self.0.len() < MAX_VALUES)?;
         self.0.push(node);
         Some(NodeId(id))
     }

@@ -174,3 +174,13 @@ fn a_hundred_thousand_cidrs_are_read_from_every_form() {
         assert_eq!(parse(text.as_bytes()).unwrap().config.non_masquerade_cidrs.len(), 100_000);
     }
 }
+
+#[test]
+fn more_values_than_memory_is_good_for_are_refused_in_yaml_and_json() {
+    let yaml = "- 1\n".repeat(600_000);
+    let json = format!("{{\"a\": [{}1]}}", "1,".repeat(600_000));
+    for text in [yaml, json] {
+        let rejected = parse(text.as_bytes()).unwrap_err();
+        assert!(rejected.errors[0].to_string().contains("more than 500,000 values"), "{}", rejected.errors[0]);
+    }
+}

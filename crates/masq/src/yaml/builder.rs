@@ -266,7 +266,7 @@ impl<'text> Builder<'text> {
 
     fn push(&mut self, at: usize, end: usize, value: Value) -> Result<NodeId, Fault> {
         let id = self.nodes.push(Node { at, end, value });
-        id.ok_or_else(|| self.fault_at(at..at, "the file has more than four billion values", "split it"))
+        id.ok_or_else(|| self.fault_at(at..at, "the file has more than 500,000 values", "make it smaller"))
     }
 
     fn too_deep(&self, at: usize) -> Fault {
