@@ -23,6 +23,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 const SAMPLES: usize = 50;
 const PATIENCE: Duration = Duration::from_secs(60);
+/// After so long without a notice whatever was going on is over.
+const SILENCE: Duration = Duration::from_millis(60);
 const IDLE: Duration = Duration::from_secs(30);
 
 fn main() {
@@ -237,23 +239,35 @@ impl Watch {
 
     /// The moment of the next notice.
     fn wait_for_transaction(&mut self) -> Instant {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            if let Some(Event::Generation { .. }) = self.monitor.next_event().unwrap() {
-                return Instant::now();
-            }
-            assert!(Instant::now() < deadline, "no transaction within {PATIENCE:?}");
-            poll(&mut [PollFd::new(self.monitor.as_fd(), PollFlags::POLLIN)], PollTimeout::from(100_u8)).unwrap();
-        }
+        self.wait_for_notice(PATIENCE).expect("a transaction comes within a minute")
     }
 
-    /// The moment of the first notice after which the table was as wanted.
+    /// The moment of the last notice before a silence in which the table was as wanted. It is not looked at before: looking would
+    /// take the processor that the agent needs.
     fn wait_in_force(&mut self, desired: &Desired) -> Instant {
         loop {
-            let moment = self.wait_for_transaction();
+            let mut moment = self.wait_for_transaction();
+            while let Some(later) = self.wait_for_notice(SILENCE) {
+                moment = later;
+            }
             if self.is_in_force(desired) {
                 return moment;
             }
+        }
+    }
+
+    fn wait_for_notice(&mut self, patience: Duration) -> Option<Instant> {
+        let deadline = Instant::now() + patience;
+        loop {
+            if let Some(Event::Generation { .. }) = self.monitor.next_event().unwrap() {
+                return Some(Instant::now());
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            let timeout = PollTimeout::try_from(left).unwrap();
+            poll(&mut [PollFd::new(self.monitor.as_fd(), PollFlags::POLLIN)], timeout).unwrap();
         }
     }
 
