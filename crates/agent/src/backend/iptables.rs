@@ -2,5 +2,9 @@
 
 pub mod comment;
 pub mod desired;
+pub mod leftovers;
+pub mod meaning;
+pub mod placement;
+pub mod plan;
 pub mod render;
 pub mod save;

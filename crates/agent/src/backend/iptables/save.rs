@@ -3,7 +3,7 @@
 mod rule;
 mod words;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use self::rule::{Match, SavedRule, Target};
 
@@ -18,6 +18,10 @@ pub struct Observed {
     /// Whether the text breaks off, or says that there is more than it tells: `iptables-nft-save` gives up at the first native
     /// rule that it does not know.
     pub is_incomplete: bool,
+    /// Chains that are there although no program can tell their rules.
+    pub unreadable: BTreeSet<String>,
+    /// Whether today's jump stands in POSTROUTING somewhere behind the rules that could be read.
+    pub has_jump_beyond: bool,
 }
 
 impl Observed {
