@@ -66,7 +66,8 @@ impl Daemon {
         let (reader, writer) = io::pipe().context("cannot make a pipe for the daemon's log")?;
         let mut command = Command::new(program);
         command.arg(DIE_WITH_PARENT).arg(std::process::id().to_string()).args(args);
-        command.env("NOTIFY_SOCKET", &notify_path).stdin(Stdio::null());
+        // A watchdog of ours is none of the daemon's business.
+        command.env("NOTIFY_SOCKET", &notify_path).env_remove("WATCHDOG_USEC").stdin(Stdio::null());
         command.stdout(writer.try_clone().context("cannot duplicate a pipe")?).stderr(writer);
         // The command goes with the closure: it holds the pipe's writing ends, and the log ends when all of those are closed.
         let child = namespace

@@ -11,7 +11,6 @@ mod heal;
 mod lab;
 mod log;
 mod reload;
-#[allow(dead_code, reason = "what one test file does not use another does")]
 mod support;
 mod tidy;
 mod traffic;
