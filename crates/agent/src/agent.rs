@@ -148,7 +148,7 @@ impl Agent {
     fn pass(&mut self, work: Work, began: Instant) {
         let result = self.open_sources().and_then(|()| {
             if work.config {
-                self.read_config();
+                self.read_config()?;
             }
             self.reconcile(work, began)
         });
@@ -174,14 +174,14 @@ impl Agent {
         Ok(())
     }
 
-    /// Never fails: without a good config there is always something else to keep in force.
-    fn read_config(&mut self) {
+    /// A bad config is no failure: there is always something else to keep in force.
+    fn read_config(&mut self) -> Result<()> {
         if let Err(error) = self.events.watch_config() {
             self.report.cannot_watch(&error);
         }
         let options = &self.options;
         let reading = Reading::take(&options.config_path, &options.policy, options.strict, self.fingerprint);
-        let Some(reading) = reading else { return };
+        let Some(reading) = reading else { return Ok(()) };
         self.fingerprint = Some(reading.fingerprint);
         self.report.warnings(&reading.warnings);
         self.config_valid = reading.result.is_ok();
@@ -194,10 +194,11 @@ impl Agent {
             Err(problems) => {
                 self.report.bad_config(&problems);
                 if self.desired.is_none() {
-                    self.fall_back();
+                    self.fall_back()?;
                 }
             }
         }
+        Ok(())
     }
 
     fn want(&mut self, config: &Config) {
@@ -209,24 +210,23 @@ impl Agent {
     }
 
     /// No good config yet: what an earlier run left in the kernel stays in force; if there is nothing, the defaults do.
-    fn fall_back(&mut self) {
-        let adopted = self.backend.as_mut().and_then(|backend| match backend.observe() {
-            Ok((observed, _)) => observed.adopt(),
+    fn fall_back(&mut self) -> Result<()> {
+        let Some(backend) = &mut self.backend else { return Ok(()) };
+        match backend.observe() {
+            Ok((observed, _)) => self.desired = observed.adopt(),
             Err(error) => {
-                log::warn!("Cannot see whether an earlier run left rules: {error}");
-                None
-            }
-        });
-        match adopted {
-            Some(desired) => {
-                log::warn!("No good config yet: the rules of an earlier run stay in force and are healed");
-                self.desired = Some(desired);
-            }
-            None => {
-                log::warn!("No good config yet and no rules of an earlier run: the defaults are put in force");
-                self.want(&Config::default_for(&self.options.policy));
+                // The next pass is to come here again: the defaults must not replace what could not be seen.
+                self.fingerprint = None;
+                return Err(error).context("cannot see whether an earlier run left rules");
             }
         }
+        if self.desired.is_some() {
+            log::warn!("No good config yet: the rules of an earlier run stay in force and are healed");
+        } else {
+            log::warn!("No good config yet and no rules of an earlier run: the defaults are put in force");
+            self.want(&Config::default_for(&self.options.policy));
+        }
+        Ok(())
     }
 
     fn reconcile(&mut self, work: Work, began: Instant) -> Result<()> {
