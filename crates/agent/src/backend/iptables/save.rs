@@ -6,6 +6,7 @@ mod words;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use self::rule::{Match, SavedRule, Target};
+use super::comment;
 
 /// The chain of the nat table where source addresses are translated.
 pub const POSTROUTING: &str = "POSTROUTING";
@@ -87,6 +88,16 @@ impl Observed {
     }
 }
 
+/// How many rules of others than the agent a save of any tables holds.
+pub fn strangers_rules(text: &str) -> usize {
+    let rules = text.lines().filter_map(|line| line.strip_prefix("-A ")?.split_once(' '));
+    rules.filter(|(_, words)| !is_of_the_agent(&SavedRule::parse(words))).count()
+}
+
+fn is_of_the_agent(rule: &SavedRule) -> bool {
+    rule.comment().is_some_and(|text| comment::is_of_a_generation(text) || comment::names_chain(text).is_some())
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Section {
     Nat,
@@ -129,6 +140,17 @@ COMMIT
         assert_eq!(observed.rules("IP-MASQ-AGENT").unwrap()[0].destination, Some("10.0.0.0/8".parse().unwrap()));
         assert_eq!(observed.rules("FORWARD"), None);
         assert!(!observed.is_incomplete);
+    }
+
+    #[test]
+    fn rules_of_the_agent_are_not_counted_as_anybody_elses() {
+        let jump = comment::jump("C");
+        let text = format!(
+            "*filter\n-A FORWARD -j DROP\nCOMMIT\n*nat\n-A POSTROUTING -m comment --comment \"{jump}\" -j C\n\
+             -A C -m comment --comment \"{}\" -j MASQUERADE\nCOMMIT\n",
+            comment::MASQUERADE
+        );
+        assert_eq!(strangers_rules(&text), 1);
     }
 
     #[test]
