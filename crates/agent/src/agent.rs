@@ -7,18 +7,17 @@ use std::collections::VecDeque;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result, anyhow};
 use masq::config::Config;
 use masq::policy::Policy;
 use masq::schedule::{Schedule, Work};
-use nfnetlink::{Generation, TableFlags};
+use nfnetlink::Generation;
 use nix::sys::signal::Signal;
 use sd_notify::NotifyState;
 
 use self::reading::Reading;
 use self::report::Report;
-use crate::backend::nftables::desired::Desired;
-use crate::backend::nftables::{Look, Nftables, Outcome};
+use crate::backend::{Backend, Look, Outcome};
 use crate::cli::DaemonOptions;
 use crate::events::{Author, ConfigChange, Events, Wakeup};
 
@@ -30,13 +29,6 @@ const WRITING_SETTLES: Duration = Duration::from_secs(1);
 
 /// How often `--once` tries before it gives up: about three seconds of backoff.
 const ONCE_ATTEMPTS: u32 = 6;
-
-/// A transaction with more elements than this is committed without listening: the kernel makes a notice of each element for whoever
-/// listens, which takes several times as long as the rest.
-const ELEMENTS_LISTENED_TO: usize = 4096;
-
-/// The kernel's answer to table flags that it does not know.
-const EOPNOTSUPP: i32 = nix::errno::Errno::EOPNOTSUPP as i32;
 
 /// More generations of ours than this are not on their way back to us: a plan has three transactions at most.
 const GENERATIONS_KEPT: usize = 64;
@@ -58,14 +50,15 @@ struct Agent {
     options: DaemonOptions,
     events: Events,
     /// Opened by the first pass that succeeds in it: a kernel module may be loaded later.
-    backend: Option<Nftables>,
+    backend: Option<Backend>,
     schedule: Schedule,
     /// Of the last reading of the config, good or bad.
     fingerprint: Option<u64>,
     /// Whether the last reading of the config was good.
     config_valid: bool,
-    /// What the kernel has to hold: by the last good config, or without any yet by an earlier run or the defaults.
-    desired: Option<Desired>,
+    /// Whether the backend was told what to keep in force: by the last good config, or without any yet what an earlier run left, or
+    /// the defaults.
+    has_policy: bool,
     /// Whether the kernel has held it before, so that a difference is somebody's doing.
     established: bool,
     /// The last generations that we made ourselves. Their notices tell nothing new, those of all others do: a table that was read
@@ -89,7 +82,7 @@ impl Agent {
             schedule: Schedule::new(defaults.resync_interval),
             fingerprint: None,
             config_valid: false,
-            desired: None,
+            has_policy: false,
             established: false,
             made: VecDeque::new(),
             authors: Vec::new(),
@@ -169,7 +162,7 @@ impl Agent {
     fn open_sources(&mut self) -> Result<()> {
         self.events.watch_kernel()?;
         if self.backend.is_none() {
-            self.backend = Some(Nftables::open()?);
+            self.backend = Some(Backend::open(self.options.protect_table)?);
         }
         Ok(())
     }
@@ -193,7 +186,7 @@ impl Agent {
             }
             Err(problems) => {
                 self.report.bad_config(&problems);
-                if self.desired.is_none() {
+                if !self.has_policy {
                     self.fall_back()?;
                 }
             }
@@ -202,85 +195,65 @@ impl Agent {
     }
 
     fn want(&mut self, config: &Config) {
-        let desired = Desired::new(&Policy::new(config), self.options.protect_table);
-        if self.desired.as_ref() != Some(&desired) {
-            self.desired = Some(desired);
+        let policy = Policy::new(config);
+        if self.backend.as_mut().is_some_and(|backend| backend.want(&policy)) {
             self.established = false;
         }
+        self.has_policy = true;
     }
 
     /// No good config yet: what an earlier run left in the kernel stays in force; if there is nothing, the defaults do.
     fn fall_back(&mut self) -> Result<()> {
         let Some(backend) = &mut self.backend else { return Ok(()) };
-        match backend.observe() {
-            Ok((observed, _)) => self.desired = observed.adopt(),
+        match backend.adopt() {
+            Ok(true) => {
+                log::warn!("No good config yet: the rules of an earlier run stay in force and are healed");
+                self.has_policy = true;
+            }
+            Ok(false) => {
+                log::warn!("No good config yet and no rules of an earlier run: the defaults are put in force");
+                self.want(&Config::default_for(&self.options.policy));
+            }
             Err(error) => {
                 // The next pass is to come here again: the defaults must not replace what could not be seen.
                 self.fingerprint = None;
                 return Err(error).context("cannot see whether an earlier run left rules");
             }
         }
-        if self.desired.is_some() {
-            log::warn!("No good config yet: the rules of an earlier run stay in force and are healed");
-        } else {
-            log::warn!("No good config yet and no rules of an earlier run: the defaults are put in force");
-            self.want(&Config::default_for(&self.options.policy));
-        }
         Ok(())
     }
 
     fn reconcile(&mut self, work: Work, began: Instant) -> Result<()> {
-        let (Some(backend), Some(desired)) = (&mut self.backend, &self.desired) else {
-            return Ok(());
-        };
+        let Some(backend) = &mut self.backend else { return Ok(()) };
         let events = &mut self.events;
         let look = if work.kernel { Look::Afresh } else { Look::IfChanged };
-        let result = backend.reconcile_with(desired, look, |plan| {
-            if plan.elements() > ELEMENTS_LISTENED_TO {
-                events.ignore_kernel();
-            }
-        });
+        let outcome = backend.reconcile(look, || events.ignore_kernel());
         events.watch_kernel()?;
-        let outcome = match result {
-            Ok(outcome) => outcome,
-            Err(error) => {
-                self.protect_no_more(&error);
-                return Err(error).context("nftables");
-            }
-        };
-        // What others committed while nobody listened has left its trace in the generation.
-        if backend.generation()? != outcome.generation {
+        if outcome.look_again {
             self.schedule.trigger_kernel(Instant::now());
         }
-        self.applied(&outcome, began.elapsed());
-        Ok(())
+        self.conclude(outcome, began.elapsed())
     }
 
-    /// A kernel that does not know the flags of a protected table gets an unprotected one: the policy comes first.
-    fn protect_no_more(&mut self, error: &nfnetlink::Error) {
-        let nfnetlink::Error::Refused(refusal) = error else { return };
-        if let Some(desired) =
-            self.desired.as_mut().filter(|_| self.options.protect_table && refusal.errno == EOPNOTSUPP)
-        {
-            log::warn!("--protect-table has no effect on this kernel, it takes Linux 6.9: {error}");
-            self.options.protect_table = false;
-            desired.table.flags = TableFlags::default();
-        }
-    }
-
-    fn applied(&mut self, Outcome { plan, made, .. }: &Outcome, took: Duration) {
+    /// Says what a pass has done, and answers what it could not do.
+    fn conclude(&mut self, outcome: Outcome, took: Duration) -> Result<()> {
         let authors = std::mem::take(&mut self.authors);
-        if !plan.is_in_sync() && self.established {
-            self.report.healed(plan, &authors, took);
-        } else if !plan.is_in_sync() {
-            self.report.applied(plan, took);
+        let place = self.backend.as_ref().map_or_else(String::new, Backend::place);
+        if !outcome.changes.is_empty() && self.established {
+            self.report.healed(&place, &outcome.changes, &authors, took);
+        } else if !outcome.changes.is_empty() {
+            self.report.applied(&place, &outcome.changes, took);
         }
-        if !self.established && self.report.first_in_force() {
+        self.made.extend(outcome.made);
+        self.made.drain(..self.made.len().saturating_sub(GENERATIONS_KEPT));
+        if let Some(failure) = failure(&outcome.failures) {
+            return Err(failure);
+        }
+        if self.has_policy && self.report.first_in_force() {
             notify(NotifyState::Ready);
         }
-        self.established = true;
-        self.made.extend(made);
-        self.made.drain(..self.made.len().saturating_sub(GENERATIONS_KEPT));
+        self.established = self.has_policy;
+        Ok(())
     }
 
     fn once_is_over(&self) -> Option<ExitCode> {
@@ -300,14 +273,20 @@ impl Agent {
             return ExitCode::SUCCESS;
         }
         log::info!("{signal}: ending; removing the rules (--cleanup-on-exit)");
-        match self.backend.as_mut().map_or(Ok(()), Nftables::cleanup) {
+        match self.backend.as_mut().map_or(Ok(()), Backend::cleanup) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                log::error!("The rules could not be removed: {error}");
+                log::error!("The rules could not be removed: {error:#}");
                 ExitCode::FAILURE
             }
         }
     }
+}
+
+/// All that failed as one error; none if nothing did.
+fn failure(failures: &[Error]) -> Option<Error> {
+    let texts: Vec<String> = failures.iter().map(|error| format!("{error:#}")).collect();
+    (!texts.is_empty()).then(|| anyhow!("{}", texts.join("; and ")))
 }
 
 /// Nobody may be listening, and a service manager that does not hear is no reason to stop.

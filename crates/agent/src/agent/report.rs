@@ -10,8 +10,7 @@ use masq::diagnostic::Diagnostic;
 use masq::duration::GoDuration;
 
 use super::reading::NoConfig;
-use crate::backend::nftables::desired::TABLE;
-use crate::backend::nftables::plan::Plan;
+use crate::backend::Change;
 use crate::events::Author;
 
 /// In a fight with another program, this many heals are told one by one in each [`WINDOW`], the others as a number.
@@ -69,26 +68,24 @@ impl Report {
     }
 
     /// The kernel was made to hold a policy.
-    pub fn applied(&self, plan: &Plan, took: Duration) {
-        log::info!("Kernel updated in {}: table inet {TABLE}: {plan}", millis(took));
+    pub fn applied(&self, place: &str, changes: &[Change], took: Duration) {
+        log::info!("Kernel updated in {}: {place}: {}", millis(took), listed(changes));
     }
 
     /// The kernel no longer held the policy and now does again.
-    pub fn healed(&mut self, plan: &Plan, authors: &[Author], took: Duration) {
-        for change in plan.changes() {
-            *self.drifts.entry(change.kind()).or_default() += 1;
+    pub fn healed(&mut self, place: &str, changes: &[Change], authors: &[Author], took: Duration) {
+        for change in changes {
+            *self.drifts.entry(change.kind).or_default() += 1;
         }
         let Some(untold) = self.heals.ask(Instant::now()) else { return };
         let total: u64 = self.drifts.values().sum();
         let by = match authors {
             [] => "by somebody unseen".to_owned(),
-            authors => format!("by {}", authors.iter().map(Author::to_string).collect::<Vec<_>>().join(", ")),
+            authors => format!("by {}", listed(authors)),
         };
         let untold = if untold > 0 { format!(", {untold} heals not told one by one") } else { String::new() };
-        let took = millis(took);
-        log::warn!(
-            "Drift healed in {took}: table inet {TABLE} was changed {by}: {plan} (drifts so far: {total}{untold})"
-        );
+        let (took, changes) = (millis(took), listed(changes));
+        log::warn!("Drift healed in {took}: {place} was changed {by}: {changes} (drifts so far: {total}{untold})");
     }
 
     /// Whether this is the first time that the kernel holds what it should.
@@ -135,6 +132,10 @@ impl Allowance {
         self.told += 1;
         Some(std::mem::take(&mut self.untold))
     }
+}
+
+fn listed(things: &[impl ToString]) -> String {
+    things.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 fn summary(config: &Config) -> String {

@@ -2,6 +2,7 @@
 
 pub mod desired;
 pub mod observed;
+pub mod ours;
 pub mod plan;
 
 use nfnetlink::{Batch, Error, Generation, ProtocolFamily, Refusal, Socket, TableRef};
@@ -12,6 +13,7 @@ use masq::policy::Policy;
 use self::desired::{Desired, TABLE};
 use self::observed::Observed;
 use self::plan::Plan;
+use super::Look;
 
 const OUR_TABLE: TableRef<'static> = (ProtocolFamily::Inet, TABLE);
 
@@ -33,16 +35,6 @@ pub struct Nftables {
 struct Held {
     desired: Desired,
     generation: Generation,
-}
-
-/// How the table's present content is found out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
-    /// It is read, whatever is known of it.
-    Afresh,
-    /// It is read unless nobody has committed anything since it was last known: with 100,000 elements reading takes longer than
-    /// changing one.
-    IfChanged,
 }
 
 /// How a pass ended that did not fail.

@@ -361,15 +361,5 @@ impl fmt::Display for Change {
     }
 }
 
-impl fmt::Display for Plan {
-    /// The differences on one line, for the log.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (n, change) in self.changes.iter().enumerate() {
-            write!(f, "{}{change}", if n == 0 { "" } else { "; " })?;
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests;

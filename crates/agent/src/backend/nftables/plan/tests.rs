@@ -26,7 +26,7 @@ fn in_kernel(desired: &Desired) -> Observed {
 }
 
 fn said(plan: &Plan) -> String {
-    plan.to_string()
+    plan.changes().iter().map(Change::to_string).collect::<Vec<_>>().join("; ")
 }
 
 fn transactions(plan: &Plan) -> usize {
@@ -151,7 +151,7 @@ fn a_rebuilt_table_goes_on_counting_where_it_was() {
     observed.counters[0].packets = 42;
     observed.sets[0].set.key_len = 2;
     let plan = Plan::new(&desired, &observed);
-    assert!(said(&plan).starts_with("table to be rebuilt"), "{plan}");
+    assert!(said(&plan).starts_with("table to be rebuilt"));
     let texts: String = plan.transactions().map(Batch::to_string).collect();
     assert!(texts.contains("packets 42"), "{texts}");
 }
