@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io::ErrorKind;
 
 use masq::cidr::Family;
 use nfnetlink::{ProtocolFamily, Socket};
@@ -132,7 +133,9 @@ impl Programs {
     fn look_for_others(&self, runner: &Runner, facts: &mut Facts) {
         facts.nft_hint = has_hint_in_nft();
         // Without tables there is nothing to read, and to ask for a table would make it.
-        if facts.nft_hint || !Family::ALL.into_iter().any(has_legacy_tables) {
+        if facts.nft_hint
+            || Family::ALL.into_iter().all(|family| legacy_tables(family).is_none_or(|tables| tables.is_empty()))
+        {
             return;
         }
         let saves = |stack| -> Vec<String> {
@@ -176,14 +179,19 @@ fn has_hint_in_nft() -> bool {
     })
 }
 
-/// Whether iptables-legacy has a table in this family; the kernel makes one when it is first asked for.
-pub fn has_legacy_tables(family: Family) -> bool {
+/// The tables that iptables-legacy has in a family, which the kernel makes when they are first asked for; `None` where this process
+/// may not know.
+pub fn legacy_tables(family: Family) -> Option<Vec<String>> {
     let file = match family {
         Family::Ipv4 => "ip_tables_names",
         Family::Ipv6 => "ip6_tables_names",
     };
     // A thread may be in another network namespace than the process as a whole.
-    fs::read_to_string(format!("/proc/thread-self/net/{file}")).is_ok_and(|names| !names.trim().is_empty())
+    match fs::read_to_string(format!("/proc/thread-self/net/{file}")) {
+        Ok(names) => Some(names.lines().map(str::to_owned).collect()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Some(Vec::new()),
+        Err(_) => None,
+    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,14 @@
 //! The iptables backend: reads the nat table with the save programs, plans, and restores what differs.
 
+pub mod adopt;
 pub mod comment;
 pub mod desired;
 pub mod exec;
+pub mod family;
 pub mod leftovers;
 pub mod lock;
 pub mod meaning;
+pub mod node;
 pub mod placement;
 pub mod plan;
 pub mod programs;
@@ -13,3 +16,207 @@ pub mod remedy;
 pub mod render;
 pub mod save;
 pub mod version;
+pub mod warning;
+
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use anyhow::{Context, Error, Result};
+use masq::cidr::Family;
+use masq::policy::Policy;
+use nfnetlink::Generation;
+
+use self::desired::{Desired, Rule};
+use self::exec::Runner;
+use self::family::{FamilyTable, Kept};
+use self::leftovers::Scope;
+use self::node::Node;
+use self::plan::Change;
+use self::programs::ProgramError;
+use self::version::Stack;
+use self::warning::Warning;
+use super::Look;
+use super::detect::{Choice, Programs};
+
+pub use self::render::render;
+
+/// How long one program may take. The largest restore that anybody has measured took a second and a half.
+const PROGRAM_LIMIT: Duration = Duration::from_secs(20);
+
+/// How the backend is opened.
+#[derive(Debug)]
+pub struct Options {
+    /// The chain's name, one that iptables takes.
+    pub chain: String,
+    /// Where the programs are looked for, as PATH has it.
+    pub search_path: OsString,
+    /// How long one program may take.
+    pub limit: Duration,
+    /// When this becomes readable, a running program is given up; `None` for never.
+    pub interrupt: Option<OwnedFd>,
+}
+
+impl Options {
+    /// A chain of this name, programs of this PATH, and all the time that they should need.
+    pub fn new(chain: impl Into<String>, search_path: impl Into<OsString>) -> Options {
+        Options { chain: chain.into(), search_path: search_path.into(), limit: PROGRAM_LIMIT, interrupt: None }
+    }
+}
+
+/// The agent's hold on the nat tables of the network namespace of the thread that opened it.
+#[derive(Debug)]
+pub struct Iptables {
+    chain: String,
+    node: Node,
+    desired: Option<Desired>,
+    families: [FamilyTable; 2],
+    /// Whether the other stack is still to be looked at for what an earlier run left there.
+    other_stack_due: bool,
+    other_stack_warnings: Vec<Warning>,
+}
+
+/// How a pass ended.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// What was found to differ and has been put right; in sync from the start if this and `failures` are empty.
+    pub changes: Vec<Change>,
+    /// What could not be put right: one family may fail where the other does not.
+    pub failures: Vec<Error>,
+    /// Generations of iptables-nft's ruleset that the pass surely made itself.
+    pub made: Vec<Generation>,
+}
+
+impl Iptables {
+    /// Looks at the node and chooses the stack; nothing is changed yet.
+    ///
+    /// # Errors
+    /// There are no programs for IPv4, or they cannot be run.
+    pub fn open(options: Options) -> Result<Iptables, ProgramError> {
+        let runner = Runner { limit: options.limit, interrupt: options.interrupt };
+        let programs = Programs::detect(options.search_path, &runner)?;
+        Ok(Iptables {
+            chain: options.chain,
+            node: Node::new(programs, runner),
+            desired: None,
+            families: Family::ALL.map(FamilyTable::new),
+            other_stack_due: true,
+            other_stack_warnings: Vec::new(),
+        })
+    }
+
+    /// The stack in use, and why this one.
+    pub fn stack(&self) -> &Choice<Stack> {
+        &self.node.programs.stack
+    }
+
+    /// The chain's name.
+    pub fn chain(&self) -> &str {
+        &self.chain
+    }
+
+    /// Takes a policy to keep in force from now on; answers whether that changes what the tables have to hold.
+    pub fn want(&mut self, policy: &Policy) -> bool {
+        let desired = Some(Desired::new(policy, &self.chain));
+        let changed = self.desired != desired;
+        self.desired = desired;
+        changed
+    }
+
+    /// Takes what an earlier run left in the chain as what to keep in force; answers whether there is anything.
+    ///
+    /// # Errors
+    /// The IPv4 table cannot be read.
+    pub fn adopt(&mut self) -> Result<bool> {
+        let Some(ipv4) = self.adopt_family(Family::Ipv4)? else { return Ok(false) };
+        // Without its programs IPv6 had no rules either.
+        let ipv6 = self.adopt_family(Family::Ipv6).unwrap_or(None);
+        self.desired = Some(Desired { chain: self.chain.clone(), ipv4, ipv6 });
+        Ok(true)
+    }
+
+    fn adopt_family(&mut self, family: Family) -> Result<Option<Vec<Rule>>> {
+        let stack = self.node.stack();
+        if !self.node.has_nat_table(family, stack) {
+            return Ok(None);
+        }
+        let tools = self.node.programs.tools(family, stack)?;
+        let observed = self.node.observe(&tools, &self.chain)?;
+        Ok(observed.rules(&self.chain).and_then(|saved| adopt::adopt(family, saved)))
+    }
+
+    /// Makes both families' tables hold what is wanted, whatever the other one's comes to, and writes nothing if they do.
+    pub fn reconcile(&mut self, look: Look) -> Outcome {
+        let mut outcome = Outcome::default();
+        let Some(desired) = &self.desired else { return outcome };
+        let told: Vec<String> = self.warnings().map(Warning::to_string).collect();
+        for table in &mut self.families {
+            let kept = match desired.rules(table.family()) {
+                Some(rules) => table.keep(&mut self.node, &self.chain, rules, look),
+                None => Ok(table.leave(&mut self.node, &self.chain)),
+            };
+            match kept.with_context(|| table.family().to_string()) {
+                Ok(Kept { changes, made }) => {
+                    outcome.changes.extend(changes);
+                    outcome.made.extend(made);
+                }
+                Err(error) => outcome.failures.push(error),
+            }
+        }
+        if outcome.failures.is_empty() && self.other_stack_due {
+            self.leave_other_stack(&mut outcome);
+        }
+        for news in self.warnings().map(Warning::to_string).filter(|text| !told.contains(text)) {
+            log::warn!("{news}");
+        }
+        outcome
+    }
+
+    /// Once our rules are in place: what an earlier run left on the other stack would masquerade what is exempt on this one.
+    fn leave_other_stack(&mut self, outcome: &mut Outcome) {
+        let stack = self.node.stack().other();
+        self.other_stack_due = false;
+        self.other_stack_warnings.clear();
+        for family in Family::ALL {
+            match self.node.remove_leftovers(family, stack, Scope::All(&self.chain)) {
+                Ok(leftovers) => outcome.changes.extend(leftovers.plan.into_changes()),
+                Err(ProgramError::Missing { .. }) => {}
+                Err(error) => {
+                    self.other_stack_due = true;
+                    let error = error.to_string();
+                    self.other_stack_warnings.push(Warning::OtherStack { stack, family, error });
+                }
+            }
+        }
+    }
+
+    /// What people should know, as of the last pass.
+    pub fn warnings(&self) -> impl Iterator<Item = &Warning> {
+        self.families.iter().flat_map(FamilyTable::warnings).chain(&self.other_stack_warnings)
+    }
+
+    /// Removes all of ours from both families and both stacks, and with `all_generations` also what other versions and chain names
+    /// left. Strangers' rules stay, and so does a chain that they jump to, emptied: the second list tells these with the rule.
+    pub fn cleanup(&mut self, all_generations: bool) -> (Outcome, Vec<Warning>) {
+        let (mut outcome, mut kept) = (Outcome::default(), Vec::new());
+        let scope = if all_generations { Scope::All(&self.chain) } else { Scope::Chain(&self.chain) };
+        for (stack, family) in Stack::ALL.into_iter().flat_map(|stack| Family::ALL.map(|family| (stack, family))) {
+            match self.node.remove_leftovers(family, stack, scope) {
+                Ok(leftovers) => {
+                    outcome.changes.extend(leftovers.plan.into_changes());
+                    let warning = |(chain, rule)| Warning::Kept { family, chain, rule };
+                    kept.extend(leftovers.kept.into_iter().map(warning));
+                }
+                Err(error @ ProgramError::Missing { .. }) if stack == self.node.stack() && family == Family::Ipv4 => {
+                    outcome.failures.push(error.into());
+                }
+                Err(ProgramError::Missing { .. }) => {}
+                Err(error) => {
+                    outcome.failures.push(Error::new(error).context(format!("{family} in {stack}")));
+                }
+            }
+        }
+        self.families.iter_mut().for_each(FamilyTable::forget);
+        (outcome, kept)
+    }
+}

@@ -8,6 +8,7 @@ mod demo;
 mod flags;
 mod flood;
 mod heal;
+mod iptables;
 mod lab;
 mod log;
 mod reload;

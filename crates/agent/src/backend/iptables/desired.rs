@@ -120,7 +120,8 @@ pub fn without_random_fully(rules: &[Rule]) -> Vec<Rule> {
     rules
 }
 
-fn rules(partition: &Partition, masquerade: &Masquerade) -> Vec<Rule> {
+/// The rules of one family.
+pub fn rules(partition: &Partition, masquerade: &Masquerade) -> Vec<Rule> {
     let mut entries: Vec<&Entry> = partition.entries().iter().collect();
     if entries.iter().any(|entry| !entry.list.is_exempt()) {
         // A chain's first match decides, so the more specific block has to stand before the wider one around it. Exempt blocks

@@ -19,6 +19,15 @@ pub enum Scope<'c> {
     All(&'c str),
 }
 
+impl<'c> Scope<'c> {
+    /// The chain that is, or was, ours to use.
+    pub fn chain(self) -> &'c str {
+        match self {
+            Scope::Chain(name) | Scope::AllBut(name) | Scope::All(name) => name,
+        }
+    }
+}
+
 /// What is to be removed, and what stays although it is ours.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Leftovers {

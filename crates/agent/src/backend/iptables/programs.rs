@@ -7,10 +7,8 @@ use std::path::{Path, PathBuf};
 use masq::cidr::Family;
 use nix::unistd::{AccessFlags, access};
 
-use super::comment;
 use super::exec::{ExecError, Finished, Runner};
 use super::lock;
-use super::meaning::is_todays_jump;
 use super::remedy::remedy;
 use super::save::{Observed, POSTROUTING};
 use super::version::{Stack, Version};
@@ -35,6 +33,15 @@ impl Variant {
             Variant::Named(Stack::Legacy) => "-legacy",
         }
     }
+}
+
+/// What netlink tells of a table that iptables-nft cannot print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Glimpse {
+    /// Whether the agent's chain is there.
+    pub has_chain: bool,
+    /// How many rules of POSTROUTING jump to it.
+    pub jumps: usize,
 }
 
 /// The three programs of a family.
@@ -69,6 +76,16 @@ pub enum ProgramError {
         printed: String,
         /// Its exit status.
         status: i32,
+    },
+    /// What iptables-nft cannot print could not be looked at over netlink either.
+    #[error(
+        "iptables cannot read some rules of the {family} nat table, and the kernel did not tell them either: {source}"
+    )]
+    Unreadable {
+        /// Whose nat table it is.
+        family: Family,
+        /// What went wrong.
+        source: nfnetlink::Error,
     },
     /// Somebody else holds the lock of iptables-legacy.
     #[error("{} holds the xtables lock, and {command} gave up waiting for it", .holder.as_deref().unwrap_or("another process"))]
@@ -123,45 +140,48 @@ impl Tools {
         })
     }
 
-    /// Reads the nat table; of the chains `chain` and POSTROUTING as much as can be told by any means.
+    /// The family they are for.
+    pub fn family(&self) -> Family {
+        self.family
+    }
+
+    /// Reads the nat table. It may be incomplete: the program of the nft stack ends in the middle with an error where a native
+    /// rule is beyond it.
     ///
     /// # Errors
-    /// The programs cannot be run or refuse.
-    pub fn observe(&self, runner: &Runner, chain: &str) -> Result<Observed, ProgramError> {
+    /// The program cannot be run or refuses.
+    pub fn observe(&self, runner: &Runner) -> Result<Observed, ProgramError> {
         let finished = runner.run(&self.save, &["-t", "nat"], b"")?;
         let observed = Observed::parse(&String::from_utf8_lossy(&finished.stdout));
-        // The program of the nft stack ends in the middle with an error where a native rule is beyond it.
-        if observed.is_incomplete {
-            return self.observe_piecemeal(runner, chain);
-        }
-        if finished.status != 0 {
+        if finished.status != 0 && !observed.is_incomplete {
             return Err(refusal(&self.save, "-t nat", finished, self.family));
         }
         Ok(observed)
     }
 
-    /// Chain by chain: each is printed up to what the program does not understand.
-    fn observe_piecemeal(&self, runner: &Runner, chain: &str) -> Result<Observed, ProgramError> {
+    /// Reads POSTROUTING and `chain`, if there is such a chain, up to what the program does not understand, where reading the whole
+    /// table did not work.
+    ///
+    /// # Errors
+    /// The program cannot be run.
+    pub fn observe_piecemeal(&self, runner: &Runner, chain: &str, glimpse: Glimpse) -> Result<Observed, ProgramError> {
         let mut observed = Observed { is_incomplete: true, ..Observed::default() };
         let list = |chain: &str| runner.run(&self.iptables, &["-t", "nat", "-S", chain], b"");
-        let ours = list(chain)?;
-        if ours.status == 0 {
-            observed.read_listing(&String::from_utf8_lossy(&ours.stdout));
-        } else if !ours.stdout.is_empty() || ours.stderr.contains("incompatible") {
-            observed.unreadable.insert(chain.to_owned());
+        // Of a missing chain the program says the same as of one that it does not understand.
+        if glimpse.has_chain {
+            let ours = list(chain)?;
+            match ours.status {
+                0 => observed.read_listing(&String::from_utf8_lossy(&ours.stdout)),
+                _ => {
+                    observed.unreadable.insert(chain.to_owned());
+                }
+            }
         }
         let postrouting = list(POSTROUTING)?;
         observed.read_listing(&String::from_utf8_lossy(&postrouting.stdout));
-        let seen = observed.postrouting().iter().any(|rule| is_todays_jump(rule, chain));
-        observed.has_jump_beyond = postrouting.status != 0 && !seen && self.has_jump(runner, chain)?;
+        let jumps = observed.postrouting().iter().filter(|rule| rule.leads_to(chain)).count();
+        observed.has_jump_beyond = postrouting.status != 0 && glimpse.jumps > jumps;
         Ok(observed)
-    }
-
-    fn has_jump(&self, runner: &Runner, chain: &str) -> Result<bool, ProgramError> {
-        let comment = comment::jump(chain);
-        let check = ["-t", "nat", "-C", POSTROUTING, "-m", "comment", "--comment", &comment];
-        let jump = ["-m", "addrtype", "!", "--dst-type", "LOCAL", "-j", chain];
-        Ok(runner.run(&self.iptables, &[&check[..], &jump].concat(), b"")?.status == 0)
     }
 
     /// Everything that is in the tables that exist already, without making one.

@@ -1,0 +1,6 @@
+//! The iptables backend on both stacks, with the real programs in namespaces.
+
+mod cases;
+mod drift;
+mod failures;
+mod generations;

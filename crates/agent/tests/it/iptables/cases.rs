@@ -1,0 +1,104 @@
+//! Every recorded case: after our pass the tables equal, byte for byte, what the reference left.
+
+use std::fmt::Write as _;
+
+use ip_masq_agent::backend::iptables::version::Stack;
+use masq::cidr::Family;
+use masq::config::{Config, Flags};
+use masq::policy::Policy;
+use serde_json::Value;
+
+use crate::support::iptables::{CHAIN, Node, VECTORS, case, ruleset};
+
+#[test]
+fn every_case_ends_as_recorded_on_iptables_nft() {
+    every_case_ends_as_recorded(Stack::Nft);
+}
+
+#[test]
+fn every_case_ends_as_recorded_on_iptables_legacy() {
+    every_case_ends_as_recorded(Stack::Legacy);
+}
+
+fn every_case_ends_as_recorded(stack: Stack) {
+    let (mut held, mut failures) = (0, String::new());
+    for recorded in VECTORS["cases"].as_array().unwrap() {
+        let name = recorded["name"].as_str().unwrap();
+        if recorded["run_as"].is_array() || recorded["iptables"].is_string() {
+            continue;
+        }
+        let Some(wanted) = wanted(recorded) else { continue };
+        let Some(case) = case(recorded) else { continue };
+        let node = Node::new(stack);
+        let mut opened = node.open(&case.chain);
+        opened.want(&case.policy).changes();
+        let saved = [node.save(Family::Ipv4), node.save(Family::Ipv6)];
+        if saved != wanted {
+            writeln!(failures, "{name}: wanted {wanted:#?}, got {saved:#?}").unwrap();
+        }
+        let again = opened.changes();
+        if !again.is_empty() {
+            writeln!(failures, "{name}: a second pass found {again:?}").unwrap();
+        }
+        held += 1;
+    }
+    assert!(failures.is_empty(), "{held} held, but:\n{failures}");
+    assert!(held >= 230, "only {held} cases were looked at");
+}
+
+/// What both families' tables are to hold; `None` where no rules come of it.
+fn wanted(recorded: &Value) -> Option<[Vec<String>; 2]> {
+    let (expect, ours) = (&recorded["expect"], &recorded["ours"]);
+    let outcome = ours["outcome"].as_str().or(expect["outcome"].as_str()).unwrap();
+    if !matches!(outcome, "ok" | "config-error") {
+        return None;
+    }
+    let name = |key: &str| ours[key].as_str().or(expect[key].as_str());
+    let ipv6 = ruleset(name("save6")?);
+    if expect["save4_from_config"] == true {
+        let block = |i: usize| format!("{}.{}.{}.0/24", 11 + i / 65_536, i / 256 % 256, i % 256);
+        let mut lines = ruleset("save4-default");
+        let exempt = lines.iter().position(|line| line.contains("-d 10.0.0.0/8")).unwrap();
+        let template = lines[exempt].clone();
+        let count = usize::try_from(expect["effective"]["nonMasqueradeCIDRs_count"].as_u64().unwrap()).unwrap();
+        lines.splice(exempt..exempt + 3, (0..count).map(|i| template.replace("10.0.0.0/8", &block(i))));
+        return Some([lines, ipv6]);
+    }
+    Some([ruleset(name("save4")?), ipv6])
+}
+
+#[test]
+fn a_hundred_passes_write_nothing_start_one_program_each_and_keep_the_counters() {
+    for stack in Stack::ALL {
+        let node = Node::new(stack);
+        node.note_calls();
+        let mut opened = node.open(CHAIN);
+        let policy = Policy::new(&Config::default_for(&Flags { enable_ipv6: true, ..Flags::default() }));
+        opened.want(&policy).changes();
+        node.shell("iptables-save -t nat -c | sed 's/^\\[0:0\\]/[5:500]/' | iptables-restore -c");
+        let before = [Family::Ipv4, Family::Ipv6].map(|family| node.save_counters(family));
+        assert!(before[0].contains("[5:500] -A IP-MASQ-AGENT"), "{}", before[0]);
+        opened.changes();
+        node.take_calls();
+        for _ in 0..100 {
+            assert_eq!(opened.changes(), Vec::<String>::new());
+        }
+        assert_eq!(node.take_calls(), ["iptables-save -t nat", "ip6tables-save -t nat"].repeat(100));
+        assert_eq!([Family::Ipv4, Family::Ipv6].map(|family| node.save_counters(family)), before);
+    }
+}
+
+#[test]
+fn a_first_pass_loads_each_family_in_one_restore() {
+    for stack in Stack::ALL {
+        let node = Node::new(stack);
+        node.note_calls();
+        let mut opened = node.open(CHAIN);
+        let policy = Policy::new(&Config::default_for(&Flags { enable_ipv6: true, ..Flags::default() }));
+        opened.want(&policy).changes();
+        let calls = node.take_calls();
+        for program in ["iptables-restore", "ip6tables-restore"] {
+            assert_eq!(calls.iter().filter(|call| call.starts_with(program)).count(), 1, "{calls:#?}");
+        }
+    }
+}
