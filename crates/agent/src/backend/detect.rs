@@ -10,7 +10,7 @@ use nfnetlink::{ProtocolFamily, Socket};
 use super::iptables::exec::Runner;
 use super::iptables::programs::{ProgramError, Tools, Variant, exist};
 use super::iptables::save::strangers_rules;
-use super::iptables::version::Stack;
+use super::iptables::version::{Stack, Version};
 
 /// What `--backend=auto` comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +94,8 @@ pub fn stack(facts: &Facts) -> Choice<Stack> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Programs {
     search_path: OsString,
-    plain: Option<Stack>,
+    /// What the node's own `iptables` is, if there is one.
+    plain: Option<Version>,
     /// The stack, and why this one.
     pub stack: Choice<Stack>,
 }
@@ -106,11 +107,11 @@ impl Programs {
     /// There are no programs, or they cannot be run.
     pub fn detect(search_path: OsString, runner: &Runner) -> Result<Programs, ProgramError> {
         let plain = match Tools::find(Family::Ipv4, Variant::Plain, &search_path) {
-            Ok(tools) => Ok(Some(tools.version(runner)?.stack)),
+            Ok(tools) => Ok(Some(tools.version(runner)?)),
             Err(missing) => Err(missing),
         };
         let has = |stack| {
-            plain.as_ref().is_ok_and(|plain| *plain == Some(stack))
+            plain.as_ref().is_ok_and(|plain| plain.is_some_and(|version| version.stack == stack))
                 || exist(Family::Ipv4, Variant::Named(stack), &search_path)
         };
         let (has_nft, has_legacy) = (has(Stack::Nft), has(Stack::Legacy));
@@ -119,7 +120,7 @@ impl Programs {
             Err(_) if has_nft || has_legacy => None,
             Err(missing) => return Err(missing),
         };
-        let mut facts = Facts { plain, has_nft, has_legacy, ..Facts::default() };
+        let mut facts = Facts { plain: plain.map(|version| version.stack), has_nft, has_legacy, ..Facts::default() };
         let undecided = Choice::new(Stack::Nft, "");
         let mut programs = Programs { search_path, plain, stack: undecided };
         if has_nft && has_legacy {
@@ -150,13 +151,19 @@ impl Programs {
         }
     }
 
+    /// The version of a family's programs on a stack, where it is known without asking them.
+    pub fn version(&self, family: Family, stack: Stack) -> Option<Version> {
+        self.plain.filter(|version| family == Family::Ipv4 && version.stack == stack)
+    }
+
     /// The programs of a family on a stack: the node's own `iptables` where it is of that stack, for an administrator may have put
     /// something of their own in its place.
     ///
     /// # Errors
     /// One of them is missing.
     pub fn tools(&self, family: Family, stack: Stack) -> Result<Tools, ProgramError> {
-        let variant = if self.plain == Some(stack) { Variant::Plain } else { Variant::Named(stack) };
+        let is_plain = self.plain.is_some_and(|version| version.stack == stack);
+        let variant = if is_plain { Variant::Plain } else { Variant::Named(stack) };
         Tools::find(family, variant, &self.search_path)
     }
 }

@@ -71,9 +71,6 @@ pub struct Iptables {
     node: Node,
     desired: Option<Desired>,
     families: [FamilyTable; 2],
-    /// Whether the other stack is still to be looked at for what an earlier run left there.
-    other_stack_due: bool,
-    other_stack_warnings: Vec<Warning>,
 }
 
 /// How a pass ended.
@@ -100,8 +97,6 @@ impl Iptables {
             node: Node::new(programs, runner),
             desired: None,
             families: Family::ALL.map(FamilyTable::new),
-            other_stack_due: true,
-            other_stack_warnings: Vec::new(),
         })
     }
 
@@ -163,36 +158,15 @@ impl Iptables {
                 Err(error) => outcome.failures.push(error),
             }
         }
-        if outcome.failures.is_empty() && self.other_stack_due {
-            self.leave_other_stack(&mut outcome);
-        }
         for news in self.warnings().map(Warning::to_string).filter(|text| !told.contains(text)) {
             log::warn!("{news}");
         }
         outcome
     }
 
-    /// Once our rules are in place: what an earlier run left on the other stack would masquerade what is exempt on this one.
-    fn leave_other_stack(&mut self, outcome: &mut Outcome) {
-        let stack = self.node.stack().other();
-        self.other_stack_due = false;
-        self.other_stack_warnings.clear();
-        for family in Family::ALL {
-            match self.node.remove_leftovers(family, stack, Scope::All(&self.chain)) {
-                Ok(leftovers) => outcome.changes.extend(leftovers.plan.into_changes()),
-                Err(ProgramError::Missing { .. }) => {}
-                Err(error) => {
-                    self.other_stack_due = true;
-                    let error = error.to_string();
-                    self.other_stack_warnings.push(Warning::OtherStack { stack, family, error });
-                }
-            }
-        }
-    }
-
     /// What people should know, as of the last pass.
     pub fn warnings(&self) -> impl Iterator<Item = &Warning> {
-        self.families.iter().flat_map(FamilyTable::warnings).chain(&self.other_stack_warnings)
+        self.families.iter().flat_map(FamilyTable::warnings)
     }
 
     /// Removes all of ours from both families and both stacks, and with `all_generations` also what other versions and chain names
@@ -203,9 +177,8 @@ impl Iptables {
         for (stack, family) in Stack::ALL.into_iter().flat_map(|stack| Family::ALL.map(|family| (stack, family))) {
             match self.node.remove_leftovers(family, stack, scope) {
                 Ok(leftovers) => {
+                    kept.extend(Warning::of_kept(family, &leftovers));
                     outcome.changes.extend(leftovers.plan.into_changes());
-                    let warning = |(chain, rule)| Warning::Kept { family, chain, rule };
-                    kept.extend(leftovers.kept.into_iter().map(warning));
                 }
                 Err(error @ ProgramError::Missing { .. }) if stack == self.node.stack() && family == Family::Ipv4 => {
                     outcome.failures.push(error.into());

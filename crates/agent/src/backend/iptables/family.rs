@@ -11,7 +11,7 @@ use super::node::Node;
 use super::plan::{Change, Plan};
 use super::programs::{ProgramError, Tools};
 use super::save::Observed;
-use super::version::Version;
+use super::version::{Stack, Version};
 use super::warning::Warning;
 use crate::backend::Look;
 
@@ -28,6 +28,8 @@ pub struct FamilyTable {
     is_known: bool,
     /// Whether other generations' chains are still to be removed; later ones belong to a living agent.
     leftovers_due: bool,
+    /// Whether the other stack is still to be looked at for what an earlier run left there.
+    other_stack_due: bool,
     held: Option<Held>,
     /// What people should know, as of the last look.
     warnings: Vec<Warning>,
@@ -52,7 +54,15 @@ pub struct Kept {
 impl FamilyTable {
     /// Nothing is known of it.
     pub fn new(family: Family) -> FamilyTable {
-        FamilyTable { family, version: None, is_known: false, leftovers_due: true, held: None, warnings: Vec::new() }
+        FamilyTable {
+            family,
+            version: None,
+            is_known: false,
+            leftovers_due: true,
+            other_stack_due: true,
+            held: None,
+            warnings: Vec::new(),
+        }
     }
 
     /// Whose it is.
@@ -71,10 +81,11 @@ impl FamilyTable {
     /// The programs are missing, fail or refuse, the chain is a stranger's, or others change the table too fast.
     pub fn keep(&mut self, node: &mut Node, chain: &str, wanted: &[Rule], look: Look) -> Result<Kept> {
         let tools = node.programs.tools(self.family, node.stack())?;
-        let version = match self.version {
+        let version = match self.version.or(node.programs.version(self.family, node.stack())) {
             Some(version) => version,
-            None => *self.version.insert(tools.version(&node.runner)?),
+            None => tools.version(&node.runner)?,
         };
+        self.version = Some(version);
         let rules = if version.has_random_fully() { wanted.to_vec() } else { without_random_fully(wanted) };
         if look == Look::IfChanged && self.is_held(node, &rules) {
             return Ok(Kept::default());
@@ -88,6 +99,7 @@ impl FamilyTable {
             self.warnings.push(Warning::NoRandomFully { family: self.family, version });
         }
         self.look_around(node, &pass, &observed, &mut kept);
+        self.leave_other_stack(node, chain, &mut kept);
         Ok(kept)
     }
 
@@ -101,10 +113,10 @@ impl FamilyTable {
         let mut earlier: Option<(Plan, ProgramError)> = None;
         let mut written = None;
         self.held = None;
-        for attempt in 1..=ATTEMPTS {
+        for _ in 0..ATTEMPTS {
             let generation = node.generation();
             let observed = node.observe(pass.tools, pass.chain)?;
-            let known = self.is_known || attempt > 1;
+            let known = self.is_known || written.is_some();
             let plan = Plan::new(self.family, pass.chain, pass.rules, &observed, known)?;
             if plan.is_in_sync() {
                 self.held = generation.map(|generation| Held { generation, rules: pass.rules.to_vec() });
@@ -130,12 +142,9 @@ impl FamilyTable {
     /// Removes what other generations left, the first time that our own rules are in place, and notes what defeats the policy.
     fn look_around(&mut self, node: &mut Node, pass: &Pass<'_>, observed: &Observed, kept: &mut Kept) {
         let family = self.family;
-        let mut rules = observed.postrouting().iter().skip_while(|rule| !rule.leads_to(pass.chain));
-        self.warnings.extend(
-            rules
-                .find(|rule| translates_everything(rule))
-                .map(|rule| Warning::Overridden { family, rule: rule.text.clone() }),
-        );
+        let mut behind = observed.postrouting().iter().skip_while(|rule| !rule.leads_to(pass.chain));
+        let overriding = behind.find(|rule| translates_everything(rule));
+        self.warnings.extend(overriding.map(|rule| Warning::Overridden { family, rule: rule.text.clone() }));
         let leftovers = Leftovers::find(family, observed, Scope::AllBut(pass.chain));
         let living = |chain: &str| Warning::LivingAgent { family, chain: chain.to_owned() };
         if !self.leftovers_due {
@@ -144,37 +153,52 @@ impl FamilyTable {
         }
         if !leftovers.plan.is_in_sync() {
             if let Err(error) = pass.restore(node, &leftovers.plan, &mut kept.made) {
-                self.warnings.push(Warning::NotRemoved { family, error: error.to_string() });
+                self.warnings.push(Warning::NotRemoved { family, stack: node.stack(), error: error.to_string() });
                 return;
             }
             self.held = None;
         }
         self.leftovers_due = observed.is_incomplete;
-        self.warnings.extend(leftovers.kept.iter().map(|(chain, rule)| Warning::Kept {
-            family,
-            chain: chain.clone(),
-            rule: rule.clone(),
-        }));
+        self.warnings.extend(Warning::of_kept(family, &leftovers));
         kept.changes.extend(leftovers.plan.into_changes());
     }
 
     /// Removes what is ours from a family that is to be left untouched, once after each time that it was not.
     pub fn leave(&mut self, node: &mut Node, chain: &str) -> Kept {
         let mut kept = Kept::default();
-        if !std::mem::take(&mut self.leftovers_due) && !std::mem::take(&mut self.is_known) {
-            return kept;
-        }
         self.warnings.clear();
-        match node.remove_leftovers(self.family, node.stack(), Scope::All(chain)) {
-            Ok(leftovers) => kept.changes.extend(leftovers.plan.into_changes()),
-            // Without its programs nothing of ours can be there, or at least nothing can be done about it.
-            Err(ProgramError::Missing { .. }) => {}
+        self.held = None;
+        if self.leftovers_due || self.is_known {
+            self.is_known = false;
+            self.leftovers_due = !self.remove_from(node, node.stack(), chain, &mut kept);
+        }
+        self.leave_other_stack(node, chain, &mut kept);
+        kept
+    }
+
+    /// What an earlier run left on the other stack would masquerade what is exempt on this one, so it goes once our rules are in.
+    fn leave_other_stack(&mut self, node: &mut Node, chain: &str, kept: &mut Kept) {
+        if self.other_stack_due {
+            self.other_stack_due = !self.remove_from(node, node.stack().other(), chain, kept);
+        }
+    }
+
+    /// Removes all generations from a stack; answers whether that is done.
+    fn remove_from(&mut self, node: &mut Node, stack: Stack, chain: &str, kept: &mut Kept) -> bool {
+        let family = self.family;
+        match node.remove_leftovers(family, stack, Scope::All(chain)) {
+            Ok(leftovers) => {
+                self.warnings.extend(Warning::of_kept(family, &leftovers));
+                kept.changes.extend(leftovers.plan.into_changes());
+                true
+            }
+            // Without its programs there is no telling whether anything is there, and nothing to be done.
+            Err(ProgramError::Missing { .. }) => true,
             Err(error) => {
-                self.leftovers_due = true;
-                self.warnings.push(Warning::NotRemoved { family: self.family, error: error.to_string() });
+                self.warnings.push(Warning::NotRemoved { family, stack, error: error.to_string() });
+                false
             }
         }
-        kept
     }
 
     /// The chains that are removed are no longer known to be ours.

@@ -4,6 +4,7 @@ use std::fmt;
 
 use masq::cidr::Family;
 
+use super::leftovers::Leftovers;
 use super::version::{Stack, Version};
 
 /// Something that the agent reports and leaves alone.
@@ -43,18 +44,20 @@ pub enum Warning {
     NotRemoved {
         /// Whose nat table it is in.
         family: Family,
-        /// Why.
-        error: String,
-    },
-    /// What was left on the other stack could not be removed.
-    OtherStack {
-        /// The stack.
+        /// On which stack.
         stack: Stack,
-        /// Whose nat table it is in.
-        family: Family,
         /// Why.
         error: String,
     },
+}
+
+impl Warning {
+    /// One for each chain that was emptied and stays.
+    pub fn of_kept(family: Family, leftovers: &Leftovers) -> Vec<Warning> {
+        let warning =
+            |(chain, rule): &(String, String)| Warning::Kept { family, chain: chain.clone(), rule: rule.clone() };
+        leftovers.kept.iter().map(warning).collect()
+    }
 }
 
 impl fmt::Display for Warning {
@@ -77,11 +80,8 @@ impl fmt::Display for Warning {
                 f,
                 "The {family} chain {chain} was emptied but not deleted, for the rule \"{rule}\" of another program jumps to it"
             ),
-            Warning::NotRemoved { family, error } => {
-                write!(f, "{family} rules of an earlier run or version may be left: {error}")
-            }
-            Warning::OtherStack { stack, family, error } => {
-                write!(f, "{family} rules of an earlier run may be left in {stack}: {error}")
+            Warning::NotRemoved { family, stack, error } => {
+                write!(f, "{family} rules of an earlier run or another version may be left in {stack}: {error}")
             }
         }
     }

@@ -2,13 +2,14 @@
 
 use std::fmt::Write as _;
 
+use ip_masq_agent::backend::Look;
 use ip_masq_agent::backend::iptables::version::Stack;
 use masq::cidr::Family;
 use masq::config::{Config, Flags};
 use masq::policy::Policy;
 use serde_json::Value;
 
-use crate::support::iptables::{CHAIN, Node, VECTORS, case, ruleset};
+use crate::support::iptables::{CHAIN, Node, Opened, VECTORS, case, ruleset};
 
 #[test]
 fn every_case_ends_as_recorded_on_iptables_nft() {
@@ -101,4 +102,23 @@ fn a_first_pass_loads_each_family_in_one_restore() {
             assert_eq!(calls.iter().filter(|call| call.starts_with(program)).count(), 1, "{calls:#?}");
         }
     }
+}
+
+#[test]
+fn iptables_nft_is_read_again_only_when_somebody_has_committed_something() {
+    let node = Node::new(Stack::Nft);
+    node.note_calls();
+    let mut opened = node.open(CHAIN);
+    let policy = Policy::new(&Config::default_for(&Flags::default()));
+    opened.want(&policy).changes();
+    node.take_calls();
+    let glance = |opened: &mut Opened<'_>| opened.with(|iptables| iptables.reconcile(Look::IfChanged));
+    assert!(glance(&mut opened).changes.is_empty());
+    assert_eq!(node.take_calls(), Vec::<String>::new());
+    node.run(&["iptables", "-t", "nat", "-F", CHAIN]);
+    let healed = glance(&mut opened);
+    assert_eq!((healed.changes.len(), healed.made.len()), (1, 1), "{healed:?}");
+    node.take_calls();
+    glance(&mut opened);
+    assert_eq!(node.take_calls(), Vec::<String>::new(), "our own commit is no news");
 }

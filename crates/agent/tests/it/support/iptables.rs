@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
 
 use ip_masq_agent::backend::Look;
@@ -39,6 +39,8 @@ pub fn ruleset(name: &str) -> Vec<String> {
 pub struct Node {
     pub namespace: Namespace,
     pub programs: Directory,
+    /// The programs of its stack, whatever is done to those in [`Node::programs`].
+    untouched: Directory,
     /// The stack that `iptables` in [`Node::programs`] is.
     pub stack: Stack,
 }
@@ -47,10 +49,15 @@ impl Node {
     /// A node on which `iptables`, and no other name, is the program of this stack.
     pub fn new(stack: Stack) -> Node {
         let node = Node::without_programs(stack);
-        for base in ["iptables", "ip6tables"] {
-            for end in ["", "-save", "-restore"] {
-                symlink(real(base, stack, end), node.programs.join(&format!("{base}{end}"))).unwrap();
-            }
+        link_programs(node.programs.path(), stack, "");
+        node
+    }
+
+    /// A node with the programs of both stacks under their own names, and `iptables` being those of `stack`.
+    pub fn with_both_stacks(stack: Stack) -> Node {
+        let node = Node::new(stack);
+        for stack in Stack::ALL {
+            link_programs(node.programs.path(), stack, suffix(stack));
         }
         node
     }
@@ -64,7 +71,9 @@ impl Node {
             mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
             mount(Some("tmpfs"), "/run", Some("tmpfs"), MsFlags::empty(), none).unwrap();
         });
-        Node { namespace, programs: Directory::new(), stack }
+        let untouched = Directory::new();
+        link_programs(untouched.path(), stack, "");
+        Node { namespace, programs: Directory::new(), untouched, stack }
     }
 
     /// Replaces one of the node's programs by a shell script. `$REAL` in it is the real program.
@@ -108,6 +117,17 @@ impl Node {
         Options::new(chain, self.programs.path())
     }
 
+    /// Loads a nat table's lines into a family on a stack, keeping what is there, as a program of another time would have.
+    pub fn load(&self, stack: Stack, family: Family, lines: &str) {
+        let program = match family {
+            Family::Ipv4 => "iptables",
+            Family::Ipv6 => "ip6tables",
+        };
+        let restore = real(program, stack, "-restore");
+        let text = format!("*nat\n{lines}COMMIT\n");
+        self.shell(&format!("{} --noflush <<'END'\n{text}END", restore.display()));
+    }
+
     /// Opens the backend on the node.
     pub fn open(&self, chain: &str) -> Opened<'_> {
         self.open_with(self.options(chain))
@@ -140,19 +160,18 @@ impl Node {
         self.try_run(words).unwrap_or_else(|error| panic!("{words:?}: {error}"))
     }
 
-    /// One shell line on the node, its `iptables` being the one of the node's stack.
-    pub fn shell(&self, line: &str) {
-        let real = Directory::new();
-        for base in ["iptables", "ip6tables"] {
-            for end in ["", "-save", "-restore"] {
-                symlink(self::real(base, self.stack, end), real.join(&format!("{base}{end}"))).unwrap();
-            }
-        }
+    /// A shell script on the node, its `iptables` being the one of the node's stack.
+    pub fn shell(&self, script: &str) {
+        let output = self.spawn(script).wait_with_output().unwrap();
+        assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// The same, without waiting for its end.
+    pub fn spawn(&self, script: &str) -> Child {
         let mut command = Command::new("/bin/sh");
-        let path = format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", real.path().display());
-        command.arg("-ec").arg(line).env("PATH", path);
-        let output = self.namespace.run(move || command.output().unwrap());
-        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        let path = format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", self.untouched.path().display());
+        command.arg("-ec").arg(script).env("PATH", path).stderr(Stdio::piped());
+        self.namespace.run(move || command.spawn().unwrap())
     }
 
     /// The family's nat table in the reduced form of the recordings.
@@ -179,12 +198,23 @@ fn save_program(family: Family) -> &'static str {
     }
 }
 
+fn link_programs(directory: &Path, stack: Stack, suffix: &str) {
+    for base in ["iptables", "ip6tables"] {
+        for end in ["", "-save", "-restore"] {
+            symlink(real(base, stack, end), directory.join(format!("{base}{suffix}{end}"))).unwrap();
+        }
+    }
+}
+
 fn real(base: &str, stack: Stack, end: &str) -> PathBuf {
-    let variant = match stack {
-        Stack::Nft => "nft",
-        Stack::Legacy => "legacy",
-    };
-    Path::new(PROGRAMS).join(format!("{base}-{variant}{end}"))
+    Path::new(PROGRAMS).join(format!("{base}{}{end}", suffix(stack)))
+}
+
+fn suffix(stack: Stack) -> &'static str {
+    match stack {
+        Stack::Nft => "-nft",
+        Stack::Legacy => "-legacy",
+    }
 }
 
 /// Rules and chains of our own making alone, counters zeroed.
