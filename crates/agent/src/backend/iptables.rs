@@ -82,6 +82,8 @@ pub struct Outcome {
     pub failures: Vec<Error>,
     /// Generations of iptables-nft's ruleset that the pass surely made itself.
     pub made: Vec<Generation>,
+    /// The generation in which both families held what is wanted; `None` where nothing tells of changes.
+    pub generation: Option<Generation>,
 }
 
 impl Iptables {
@@ -158,10 +160,29 @@ impl Iptables {
                 Err(error) => outcome.failures.push(error),
             }
         }
+        for &ours in &outcome.made {
+            self.families.iter_mut().for_each(|table| table.pass_over(ours));
+        }
+        outcome.generation = self.held_in();
         for news in self.warnings().map(Warning::to_string).filter(|text| !told.contains(text)) {
             log::warn!("{news}");
         }
         outcome
+    }
+
+    /// The earliest generation of those in which the families were seen to be in order.
+    fn held_in(&self) -> Option<Generation> {
+        let desired = self.desired.as_ref()?;
+        let kept = self.families.iter().filter(|table| desired.rules(table.family()).is_some());
+        let held = kept.map(FamilyTable::held_in).collect::<Option<Vec<Generation>>>()?;
+        // Numbers wrap around, so that the earliest is the one farthest behind the last.
+        let last = held.last()?.0;
+        held.into_iter().max_by_key(|generation| last.wrapping_sub(generation.0))
+    }
+
+    /// The generation that iptables-nft's ruleset is in now; `None` with iptables-legacy, which tells nobody of changes.
+    pub fn generation(&mut self) -> Option<Generation> {
+        self.node.generation()
     }
 
     /// What people should know, as of the last pass.

@@ -103,6 +103,18 @@ impl FamilyTable {
         Ok(kept)
     }
 
+    /// The generation in which the table is known to have held what it should; `None` where nothing tells of changes.
+    pub fn held_in(&self) -> Option<Generation> {
+        self.held.as_ref().map(|held| held.generation)
+    }
+
+    /// A commit of ours that does not touch our chain in this family leaves it as it was.
+    pub fn pass_over(&mut self, ours: Generation) {
+        if let Some(held) = self.held.as_mut().filter(|held| ours.0 == held.generation.0.wrapping_add(1)) {
+            held.generation = ours;
+        }
+    }
+
     fn is_held(&self, node: &mut Node, rules: &[Rule]) -> bool {
         let held = self.held.as_ref().filter(|held| held.rules == rules && !self.leftovers_due);
         held.is_some_and(|held| node.generation() == Some(held.generation))
@@ -156,7 +168,6 @@ impl FamilyTable {
                 self.warnings.push(Warning::NotRemoved { family, stack: node.stack(), error: error.to_string() });
                 return;
             }
-            self.held = None;
         }
         self.leftovers_due = observed.is_incomplete;
         self.warnings.extend(Warning::of_kept(family, &leftovers));

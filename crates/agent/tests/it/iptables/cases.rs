@@ -109,8 +109,10 @@ fn iptables_nft_is_read_again_only_when_somebody_has_committed_something() {
     let node = Node::new(Stack::Nft);
     node.note_calls();
     let mut opened = node.open(CHAIN);
-    let policy = Policy::new(&Config::default_for(&Flags::default()));
-    opened.want(&policy).changes();
+    let policy = Policy::new(&Config::default_for(&Flags { enable_ipv6: true, ..Flags::default() }));
+    let outcome = opened.want(&policy).pass();
+    let current = opened.with(|iptables| iptables.generation());
+    assert!(current.is_some() && outcome.generation == current, "{outcome:?}, and now {current:?}");
     node.take_calls();
     let glance = |opened: &mut Opened<'_>| opened.with(|iptables| iptables.reconcile(Look::IfChanged));
     assert!(glance(&mut opened).changes.is_empty());
