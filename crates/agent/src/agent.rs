@@ -56,9 +56,10 @@ struct Agent {
     fingerprint: Option<u64>,
     /// Whether the last reading of the config was good.
     config_valid: bool,
-    /// Whether the backend was told what to keep in force: by the last good config, or without any yet what an earlier run left, or
-    /// the defaults.
-    has_policy: bool,
+    /// What the backend is yet to be told to keep in force.
+    policy: Option<Policy>,
+    /// Where that comes from which is kept in force.
+    in_force: InForce,
     /// Whether the kernel has held it before, so that a difference is somebody's doing.
     established: bool,
     /// The last generations that we made ourselves. Their notices tell nothing new, those of all others do: a table that was read
@@ -69,7 +70,22 @@ struct Agent {
     authors: Vec<Author>,
     /// Half the time that the service manager waits for a sign of life.
     watchdog: Option<Duration>,
+    /// Whether the service manager knows that the kernel holds a policy.
+    was_ready: bool,
     report: Report,
+}
+
+/// Where what is kept in force comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum InForce {
+    /// Not decided yet.
+    Nothing,
+    /// The last good config.
+    Config,
+    /// The kernel, where an earlier run left it.
+    EarlierRun,
+    /// The defaults, for want of anything else.
+    Defaults,
 }
 
 impl Agent {
@@ -82,7 +98,9 @@ impl Agent {
             schedule: Schedule::new(defaults.resync_interval),
             fingerprint: None,
             config_valid: false,
-            has_policy: false,
+            policy: None,
+            in_force: InForce::Nothing,
+            was_ready: false,
             established: false,
             made: VecDeque::new(),
             authors: Vec::new(),
@@ -94,6 +112,14 @@ impl Agent {
 
     fn turn(mut self) -> Result<ExitCode> {
         loop {
+            // Also when a pass is due: what has happened to the file by now says whether it may be read.
+            let wait = self.schedule.wait(Instant::now());
+            for wakeup in self.events.wait(self.watchdog.map_or(wait, |limit| wait.min(limit)))? {
+                if let Wakeup::Terminate(signal) = wakeup {
+                    return Ok(self.end(signal));
+                }
+                self.note(wakeup);
+            }
             let now = Instant::now();
             let work = self.schedule.due(now);
             if !work.is_empty() {
@@ -101,13 +127,6 @@ impl Agent {
                 if let Some(code) = self.once_is_over() {
                     return Ok(code);
                 }
-            }
-            let wait = self.schedule.wait(Instant::now());
-            for wakeup in self.events.wait(self.watchdog.map_or(wait, |limit| wait.min(limit)))? {
-                if let Wakeup::Terminate(signal) = wakeup {
-                    return Ok(self.end(signal));
-                }
-                self.note(wakeup);
             }
             if self.watchdog.is_some() {
                 notify(NotifyState::Watchdog);
@@ -123,12 +142,13 @@ impl Agent {
             Wakeup::Reload => {
                 log::info!("SIGHUP: reading config and kernel anew");
                 self.schedule.trigger_config(now);
+                self.schedule.trigger_kernel(now);
             }
             Wakeup::Config(ConfigChange::Finished) => self.schedule.trigger_config(now),
             Wakeup::Config(ConfigChange::Gone) => self.schedule.trigger_config(now + GONE_SETTLES),
             Wakeup::Config(ConfigChange::Writing) => self.schedule.postpone_config(now, WRITING_SETTLES),
             Wakeup::Kernel(change) if !self.made.contains(&Generation(change.generation)) => {
-                if self.authors.len() <= AUTHORS_NAMED && !self.authors.contains(&change.author) {
+                if self.authors.len() < AUTHORS_NAMED && !self.authors.contains(&change.author) {
                     self.authors.push(change.author);
                 }
                 self.schedule.trigger_kernel(now);
@@ -139,12 +159,10 @@ impl Agent {
     }
 
     fn pass(&mut self, work: Work, began: Instant) {
-        let result = self.open_sources().and_then(|()| {
-            if work.config {
-                self.read_config()?;
-            }
-            self.reconcile(work, began)
-        });
+        if work.config {
+            self.read_config();
+        }
+        let result = self.open_kernel().and_then(|()| self.hand_over()).and_then(|()| self.reconcile(work, began));
         let now = Instant::now();
         match result {
             Ok(()) => {
@@ -152,14 +170,14 @@ impl Agent {
                 self.report.recovered();
             }
             Err(error) => {
-                let pause = self.schedule.failed(work, began, now);
-                self.report.failed(&error, pause);
+                self.schedule.failed(work, began, now);
+                self.report.failed(&error);
             }
         }
     }
 
     /// Opened before the first look at the kernel, so that no change falls between look and watch.
-    fn open_sources(&mut self) -> Result<()> {
+    fn open_kernel(&mut self) -> Result<()> {
         self.events.watch_kernel()?;
         if self.backend.is_none() {
             self.backend = Some(Backend::open(self.options.protect_table)?);
@@ -168,57 +186,45 @@ impl Agent {
     }
 
     /// A bad config is no failure: there is always something else to keep in force.
-    fn read_config(&mut self) -> Result<()> {
+    fn read_config(&mut self) {
         if let Err(error) = self.events.watch_config() {
             self.report.cannot_watch(&error);
         }
         let options = &self.options;
         let reading = Reading::take(&options.config_path, &options.policy, options.strict, self.fingerprint);
-        let Some(reading) = reading else { return Ok(()) };
+        let Some(reading) = reading else { return };
         self.fingerprint = Some(reading.fingerprint);
         self.report.warnings(&reading.warnings);
         self.config_valid = reading.result.is_ok();
-        match reading.result {
+        match &reading.result {
             Ok(config) => {
-                self.report.config(&reading.files, &config);
+                self.report.config(&reading.files, config);
                 self.schedule.set_resync_interval(config.resync_interval);
-                self.want(&config);
+                self.policy = Some(Policy::new(config));
+                self.in_force = InForce::Config;
             }
-            Err(problems) => {
-                self.report.bad_config(&problems);
-                if !self.has_policy {
-                    self.fall_back()?;
-                }
-            }
+            Err(problems) => self.report.bad_config(problems, self.in_force),
         }
-        Ok(())
     }
 
-    fn want(&mut self, config: &Config) {
-        let policy = Policy::new(config);
-        if self.backend.as_mut().is_some_and(|backend| backend.want(&policy)) {
-            self.established = false;
-        }
-        self.has_policy = true;
-    }
-
-    /// No good config yet: what an earlier run left in the kernel stays in force; if there is nothing, the defaults do.
-    fn fall_back(&mut self) -> Result<()> {
+    /// Tells the backend what to keep in force. Without a good config yet that is what an earlier run left in the kernel; if there
+    /// is nothing, the defaults.
+    fn hand_over(&mut self) -> Result<()> {
         let Some(backend) = &mut self.backend else { return Ok(()) };
-        match backend.adopt() {
-            Ok(true) => {
-                log::warn!("No good config yet: the rules of an earlier run stay in force and are healed");
-                self.has_policy = true;
+        if self.in_force == InForce::Nothing {
+            // The defaults must not replace what could not be seen, so a failure here is tried again.
+            if backend.adopt().context("cannot see whether an earlier run left rules")? {
+                self.in_force = InForce::EarlierRun;
+            } else {
+                self.policy = Some(Policy::new(&Config::default_for(&self.options.policy)));
+                self.in_force = InForce::Defaults;
             }
-            Ok(false) => {
-                log::warn!("No good config yet and no rules of an earlier run: the defaults are put in force");
-                self.want(&Config::default_for(&self.options.policy));
-            }
-            Err(error) => {
-                // The next pass is to come here again: the defaults must not replace what could not be seen.
-                self.fingerprint = None;
-                return Err(error).context("cannot see whether an earlier run left rules");
-            }
+            self.report.fallen_back(self.in_force);
+        }
+        if let Some(policy) = self.policy.take()
+            && backend.want(&policy)
+        {
+            self.established = false;
         }
         Ok(())
     }
@@ -229,7 +235,8 @@ impl Agent {
         let look = if work.kernel { Look::Afresh } else { Look::IfChanged };
         let outcome = backend.reconcile(look, || events.ignore_kernel());
         events.watch_kernel()?;
-        if outcome.look_again {
+        // What others committed while nobody listened has left its trace in the generation.
+        if outcome.generation.is_some() && backend.generation()? != outcome.generation {
             self.schedule.trigger_kernel(Instant::now());
         }
         self.conclude(outcome, began.elapsed())
@@ -237,22 +244,22 @@ impl Agent {
 
     /// Says what a pass has done, and answers what it could not do.
     fn conclude(&mut self, outcome: Outcome, took: Duration) -> Result<()> {
-        let authors = std::mem::take(&mut self.authors);
+        self.made.extend(outcome.made);
+        self.made.drain(..self.made.len().saturating_sub(GENERATIONS_KEPT));
         let place = self.backend.as_ref().map_or_else(String::new, Backend::place);
         if !outcome.changes.is_empty() && self.established {
-            self.report.healed(&place, &outcome.changes, &authors, took);
+            self.report.healed(&place, &outcome.changes, &self.authors, took);
         } else if !outcome.changes.is_empty() {
             self.report.applied(&place, &outcome.changes, took);
         }
-        self.made.extend(outcome.made);
-        self.made.drain(..self.made.len().saturating_sub(GENERATIONS_KEPT));
         if let Some(failure) = failure(&outcome.failures) {
             return Err(failure);
         }
-        if self.has_policy && self.report.first_in_force() {
+        self.authors.clear();
+        self.established = true;
+        if !std::mem::replace(&mut self.was_ready, true) {
             notify(NotifyState::Ready);
         }
-        self.established = self.has_policy;
         Ok(())
     }
 
@@ -260,7 +267,7 @@ impl Agent {
         if !self.options.once {
             return None;
         }
-        if self.schedule.failures() == 0 {
+        if self.schedule.failures() == 0 && self.fingerprint.is_some() {
             return Some(if self.config_valid { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
         (self.schedule.failures() >= ONCE_ATTEMPTS).then_some(ExitCode::FAILURE)

@@ -10,7 +10,7 @@ use anyhow::{Context, Error, Result};
 use masq::policy::Policy;
 use nfnetlink::Generation;
 
-use self::nftables::ours::OurTable;
+use self::nftables::ours::{Kept, OurTable};
 
 /// The backend in use and what it has to keep in force.
 #[derive(Debug)]
@@ -53,8 +53,8 @@ pub struct Outcome {
     pub failures: Vec<Error>,
     /// The generations that the pass has made itself.
     pub made: Vec<Generation>,
-    /// Whether somebody may have changed the kernel while nobody listened.
-    pub look_again: bool,
+    /// The generation in which the kernel held what is wanted, where generations tell of every change.
+    pub generation: Option<Generation>,
 }
 
 impl Backend {
@@ -94,7 +94,17 @@ impl Backend {
     /// kernel would make too many notices.
     pub fn reconcile(&mut self, look: Look, stop_listening: impl FnMut()) -> Outcome {
         match self {
-            Backend::Nftables(table) => keep_table(table, look, stop_listening).unwrap_or_else(Outcome::of_failure),
+            Backend::Nftables(table) => Outcome::of_table(table.reconcile(look, stop_listening)),
+        }
+    }
+
+    /// The generation the ruleset is in now, where generations tell of every change.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn generation(&mut self) -> Result<Option<Generation>> {
+        match self {
+            Backend::Nftables(table) => table.generation().map(Some).context("nftables"),
         }
     }
 
@@ -109,22 +119,14 @@ impl Backend {
     }
 }
 
-fn keep_table(table: &mut OurTable, look: Look, stop_listening: impl FnMut()) -> Result<Outcome> {
-    let Some(outcome) = table.reconcile(look, stop_listening).context("nftables")? else {
-        return Ok(Outcome::default());
-    };
-    let changes = outcome.plan.changes().iter();
-    Ok(Outcome {
-        changes: changes.map(|change| Change { kind: change.kind(), text: change.to_string() }).collect(),
-        failures: Vec::new(),
-        // What others committed while nobody listened has left its trace in the generation.
-        look_again: !table.is_unchanged_since(&outcome).context("nftables")?,
-        made: outcome.made,
-    })
-}
-
 impl Outcome {
-    fn of_failure(error: Error) -> Outcome {
-        Outcome { failures: vec![error], ..Outcome::default() }
+    fn of_table(kept: Kept) -> Outcome {
+        let changes = kept.outcome.iter().flat_map(|outcome| outcome.plan.changes());
+        Outcome {
+            changes: changes.map(|change| Change { kind: change.kind(), text: change.to_string() }).collect(),
+            failures: kept.failure.map(|error| Error::new(error).context("nftables")).into_iter().collect(),
+            generation: kept.outcome.map(|outcome| outcome.generation),
+            made: kept.made,
+        }
     }
 }

@@ -16,10 +16,10 @@ use nix::sys::stat::makedev;
 pub const MAX_SIZE: u64 = 32 << 20;
 
 /// The most files of a directory that are read.
-const MAX_FILES: usize = 1000;
+pub(crate) const MAX_FILES: usize = 1000;
 
 /// Files of a directory whose name does not start like this are somebody else's.
-const NAME_PREFIX: &[u8] = b"ip-masq";
+pub(crate) const NAME_PREFIX: &[u8] = b"ip-masq";
 
 /// How often a file that changes under the reader is read again.
 const ATTEMPTS: u32 = 5;

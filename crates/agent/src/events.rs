@@ -3,7 +3,7 @@
 mod config_watch;
 
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -71,7 +71,9 @@ pub struct Events {
     signals: SignalFd,
     /// Opened by [`Events::watch_kernel`]: the kernel may have no nf_tables yet.
     monitor: Option<Monitor>,
-    config: ConfigWatch,
+    config_path: PathBuf,
+    /// Opened by [`Events::watch_config`]: inotify may be used up by others.
+    config: Option<ConfigWatch>,
 }
 
 /// Signals the daemon answers or ignores. Left alone, those ignored would end it.
@@ -92,7 +94,7 @@ impl Events {
     /// Opens all sources. To be called before the first look at config and kernel, and before any other thread starts.
     ///
     /// # Errors
-    /// The process is out of file descriptors or inotify instances.
+    /// The process is out of file descriptors.
     pub fn open(config_path: &Path) -> Result<Events> {
         let signals: SigSet = SIGNALS.into_iter().collect();
         signals.thread_block().context("cannot block signals")?;
@@ -100,7 +102,8 @@ impl Events {
         Ok(Events {
             signals: SignalFd::with_flags(&signals, flags).context("cannot open a signal descriptor")?,
             monitor: None,
-            config: ConfigWatch::open(config_path).context("cannot watch the config")?,
+            config_path: config_path.to_owned(),
+            config: None,
         })
     }
 
@@ -122,8 +125,17 @@ impl Events {
 
     /// Looks up anew which directories the config path leads through. To be called right before each reading of the config, so
     /// that what changes after the reading is noticed.
+    ///
+    /// # Errors
+    /// inotify has no more instances or watches to give.
     pub fn watch_config(&mut self) -> Result<()> {
-        self.config.rearm()
+        match &mut self.config {
+            Some(watch) => watch.rearm(),
+            None => {
+                self.config = Some(ConfigWatch::open(&self.config_path)?);
+                Ok(())
+            }
+        }
     }
 
     /// Waits until something happens or the time is over, and says what; each kind of event once, however often it came.
@@ -133,22 +145,31 @@ impl Events {
     pub fn wait(&mut self, timeout: Duration) -> Result<Vec<Wakeup>> {
         self.poll(timeout)?;
         let mut wakeups = Vec::new();
-        while let Some(signal) = self.signals.read_signal().context("cannot read the signal descriptor")? {
+        for _ in 0..EVENTS_PER_WAKEUP {
+            let Some(signal) = self.signals.read_signal().context("cannot read the signal descriptor")? else { break };
             match Signal::try_from(signal.ssi_signo as i32) {
                 Ok(signal @ (Signal::SIGTERM | Signal::SIGINT)) => wakeups.push(Wakeup::Terminate(signal)),
                 Ok(Signal::SIGHUP) => wakeups.push(Wakeup::Reload),
                 _ => {}
             }
         }
-        wakeups.extend(self.config.changes()?.map(Wakeup::Config));
+        if let Some(watch) = &mut self.config {
+            wakeups.extend(watch.changes().into_iter().map(Wakeup::Config));
+        }
         let Some(monitor) = &mut self.monitor else { return Ok(wakeups) };
         for _ in 0..EVENTS_PER_WAKEUP {
-            match monitor.next_event().context("cannot read the kernel's ruleset notices")? {
-                Some(Event::Generation { id, pid, process }) => {
+            match monitor.next_event() {
+                Ok(Some(Event::Generation { id, pid, process })) => {
                     wakeups.push(Wakeup::Kernel(Change { generation: id, author: Author { process, pid } }));
                 }
-                Some(Event::Lost) => wakeups.push(Wakeup::KernelNoticesLost),
-                None => break,
+                Ok(Some(Event::Lost)) => wakeups.push(Wakeup::KernelNoticesLost),
+                Ok(None) => break,
+                Err(error) => {
+                    log::warn!("Listening anew to the kernel's ruleset notices: {error}");
+                    self.monitor = None;
+                    wakeups.push(Wakeup::KernelNoticesLost);
+                    break;
+                }
             }
         }
         Ok(wakeups)
@@ -156,7 +177,8 @@ impl Events {
 
     fn poll(&self, timeout: Duration) -> Result<()> {
         let readable = |fd| PollFd::new(fd, PollFlags::POLLIN);
-        let mut sources = vec![readable(self.signals.as_fd()), readable(self.config.as_fd())];
+        let mut sources = vec![readable(self.signals.as_fd())];
+        sources.extend(self.config.as_ref().map(|watch| readable(watch.as_fd())));
         sources.extend(self.monitor.as_ref().map(|monitor| readable(monitor.as_fd())));
         match ppoll(&mut sources, Some(TimeSpec::from_duration(timeout)), None) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),

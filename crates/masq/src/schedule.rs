@@ -136,7 +136,8 @@ impl Schedule {
             self.postponed_since = None;
         }
         // A resync whose reading of the config is put off has looked at the kernel; the config has a deadline of its own.
-        if work.config || self.next_resync().is_some_and(|at| at <= began) {
+        let is_resync = self.next_resync().is_none_or(|at| at <= began);
+        if work.kernel && (work.config || is_resync) {
             self.last_resync = Some(began);
         }
         if work.kernel {

@@ -125,13 +125,14 @@ impl Netlink {
                     return Err(Error::System { action, source: errno.into() });
                 }
             };
+            // Other processes can send to a netlink port, too.
+            if !from_kernel {
+                continue;
+            }
             if truncated {
                 return Err(Error::Malformed { action, reason: "a message is too long" });
             }
-            // Other processes can send to a netlink port, too.
-            if from_kernel {
-                return Ok(self.buffer.get(..len));
-            }
+            return Ok(self.buffer.get(..len));
         }
         Err(Error::TimedOut { action, seconds: PATIENCE.as_secs() })
     }

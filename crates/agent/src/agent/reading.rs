@@ -3,8 +3,8 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 
-use masq::config::{Config, Flags, Rejected, Source};
-use masq::diagnostic::{Diagnostic, DiagnosticKind};
+use masq::config::{Config, Flags, Parsed, Rejected, Source};
+use masq::diagnostic::Diagnostic;
 
 use crate::config_file;
 
@@ -13,12 +13,23 @@ use crate::config_file;
 pub struct Reading {
     /// Equal for two readings that held the same, so that nothing is said or done twice.
     pub fingerprint: u64,
-    /// The names of the files; empty if there were none.
-    pub files: Vec<String>,
+    /// The files it was read from.
+    pub files: Files,
     /// What they mean.
     pub result: Result<Config, NoConfig>,
     /// What the writer should know, errors not included.
     pub warnings: Vec<Diagnostic>,
+}
+
+/// The files of a reading, by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Files {
+    /// There are none.
+    Missing,
+    /// They hold nothing but blanks.
+    Empty(Vec<String>),
+    /// They hold something.
+    Filled(Vec<String>),
 }
 
 /// Why a config cannot be used; one message per problem, never empty.
@@ -41,7 +52,7 @@ impl Reading {
                 let fingerprint = fingerprint(&message);
                 (last != Some(fingerprint)).then(|| Reading {
                     fingerprint,
-                    files: Vec::new(),
+                    files: Files::Missing,
                     result: Err(NoConfig(vec![message])),
                     warnings: Vec::new(),
                 })
@@ -50,12 +61,25 @@ impl Reading {
     }
 
     fn of(sources: &[Source], fingerprint: u64, flags: &Flags, strict: bool) -> Reading {
-        let (result, warnings) = match Config::parse(sources, flags) {
-            Ok(parsed) if strict => refuse_unknown_keys(parsed.config, parsed.warnings),
-            Ok(parsed) => (Ok(parsed.config), parsed.warnings),
+        let parsed = Config::parse(sources, flags).and_then(|parsed| if strict { parsed.strict() } else { Ok(parsed) });
+        let (result, warnings) = match parsed {
+            Ok(Parsed { config, warnings }) => (Ok(config), warnings),
             Err(Rejected { errors, warnings }) => (Err(NoConfig::new(&errors)), warnings),
         };
-        Reading { fingerprint, files: sources.iter().map(|source| source.name.clone()).collect(), result, warnings }
+        Reading { fingerprint, files: Files::of(sources), result, warnings }
+    }
+}
+
+impl Files {
+    fn of(sources: &[Source]) -> Files {
+        let names = sources.iter().map(|source| source.name.clone()).collect();
+        if sources.is_empty() {
+            Files::Missing
+        } else if sources.iter().all(|source| source.bytes.trim_ascii().is_empty()) {
+            Files::Empty(names)
+        } else {
+            Files::Filled(names)
+        }
     }
 }
 
@@ -63,12 +87,6 @@ impl NoConfig {
     fn new(errors: &[Diagnostic]) -> NoConfig {
         NoConfig(errors.iter().map(Diagnostic::to_string).collect())
     }
-}
-
-fn refuse_unknown_keys(config: Config, warnings: Vec<Diagnostic>) -> (Result<Config, NoConfig>, Vec<Diagnostic>) {
-    let is_unknown = |finding: &Diagnostic| finding.kind == DiagnosticKind::UnknownKey;
-    let (unknown, others): (Vec<Diagnostic>, Vec<Diagnostic>) = warnings.into_iter().partition(is_unknown);
-    if unknown.is_empty() { (Ok(config), others) } else { (Err(NoConfig::new(&unknown)), others) }
 }
 
 /// Not a cryptographic hash: whoever can write the config can write what he likes anyway.

@@ -9,7 +9,8 @@ use masq::config::Config;
 use masq::diagnostic::Diagnostic;
 use masq::duration::GoDuration;
 
-use super::reading::NoConfig;
+use super::InForce;
+use super::reading::{Files, NoConfig};
 use crate::backend::Change;
 use crate::events::Author;
 
@@ -24,34 +25,49 @@ pub struct Report {
     /// How often each kind of drift was healed.
     drifts: BTreeMap<&'static str, u64>,
     heals: Allowance,
-    /// The last failure said, until a pass succeeds.
-    failure: Option<String>,
-    in_force: bool,
+    /// Whether the last pass failed.
+    failing: bool,
 }
 
 impl Report {
     /// Nothing has happened yet.
     pub fn new(config_path: PathBuf) -> Report {
-        Report { config_path, drifts: BTreeMap::new(), heals: Allowance::default(), failure: None, in_force: false }
+        Report { config_path, drifts: BTreeMap::new(), heals: Allowance::default(), failing: false }
     }
 
     /// A new config is good.
-    pub fn config(&mut self, files: &[String], config: &Config) {
-        if files.is_empty() {
-            log::info!("No config file at {}: the defaults are in force", self.config_path.display());
-        } else {
-            log::info!("Config read from {}: {}", files.join(", "), summary(config));
+    pub fn config(&self, files: &Files, config: &Config) {
+        match files {
+            Files::Missing => log::info!("No config file at {}: the defaults are in force", self.config_path.display()),
+            Files::Empty(names) => log::info!("Config is empty in {}: the defaults are in force", names.join(", ")),
+            Files::Filled(names) => log::info!("Config read from {}: {}", names.join(", "), summary(config)),
         }
         log::debug!("Using config: {}", config.to_reference_json());
     }
 
     /// A new config is bad.
-    pub fn bad_config(&mut self, NoConfig(problems): &NoConfig) {
+    pub fn bad_config(&self, NoConfig(problems): &NoConfig, in_force: InForce) {
         for problem in problems {
             log::error!("Bad config: {problem}");
         }
-        if self.in_force {
-            log::error!("The last good config stays in force and is healed");
+        match in_force {
+            InForce::Nothing => {}
+            InForce::Config => log::error!("The last good config stays in force and is healed"),
+            InForce::EarlierRun => log::error!("The rules of an earlier run stay in force and are healed"),
+            InForce::Defaults => log::error!("The defaults stay in force and are healed"),
+        }
+    }
+
+    /// There is no good config yet, and something else was put in its place.
+    pub fn fallen_back(&self, in_force: InForce) {
+        match in_force {
+            InForce::EarlierRun => {
+                log::warn!("No good config yet: the rules of an earlier run stay in force and are healed");
+            }
+            InForce::Defaults => {
+                log::warn!("No good config yet and no rules of an earlier run: the defaults are put in force");
+            }
+            InForce::Nothing | InForce::Config => {}
         }
     }
 
@@ -88,23 +104,15 @@ impl Report {
         log::warn!("Drift healed in {took}: {place} was changed {by}: {changes} (drifts so far: {total}{untold})");
     }
 
-    /// Whether this is the first time that the kernel holds what it should.
-    pub fn first_in_force(&mut self) -> bool {
-        !std::mem::replace(&mut self.in_force, true)
-    }
-
-    /// A pass failed and is tried again after `pause`.
-    pub fn failed(&mut self, error: &anyhow::Error, pause: Duration) {
-        let message = format!("{error:#}");
-        if self.failure.as_ref() != Some(&message) {
-            log::error!("Cannot program the kernel, trying again in {}: {message}", millis(pause));
-            self.failure = Some(message);
-        }
+    /// A pass failed; it is tried again after a pause.
+    pub fn failed(&mut self, error: &anyhow::Error) {
+        log::error!("Cannot program the kernel, trying again: {error:#}");
+        self.failing = true;
     }
 
     /// A pass succeeded.
     pub fn recovered(&mut self) {
-        if self.failure.take().is_some() {
+        if std::mem::take(&mut self.failing) {
             log::info!("The kernel can be programmed again and holds the policy");
         }
     }

@@ -5,6 +5,8 @@ pub mod observed;
 pub mod ours;
 pub mod plan;
 
+use std::time::{Duration, Instant};
+
 use nfnetlink::{Batch, Error, Generation, ProtocolFamily, Refusal, Socket, TableRef};
 use nix::errno::Errno;
 
@@ -12,22 +14,20 @@ use masq::policy::Policy;
 
 use self::desired::{Desired, TABLE};
 use self::observed::Observed;
-use self::plan::Plan;
+use self::plan::{By, Plan};
 use super::Look;
 
 const OUR_TABLE: TableRef<'static> = (ProtocolFamily::Inet, TABLE);
 
-/// How often a table is read anew because somebody's transaction came in between, before the pass counts as failed.
-const READ_ATTEMPTS: u32 = 16;
-
-/// How often a plan is made anew because the ruleset changed between reading and committing.
-const COMMIT_ATTEMPTS: u32 = 16;
+/// How long a pass tries to keep up with others who change the ruleset, before it counts as failed and others get their turn.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The agent's hold on nf_tables in the network namespace of the thread that opened it.
 #[derive(Debug)]
 pub struct Nftables {
     socket: Socket,
     held: Option<Held>,
+    made: Vec<Generation>,
 }
 
 /// What the kernel is known to hold as long as nobody commits anything.
@@ -44,8 +44,6 @@ pub struct Outcome {
     pub plan: Plan,
     /// The generation in which the kernel held the desired table.
     pub generation: Generation,
-    /// The generations that this pass has made itself.
-    pub made: Vec<Generation>,
 }
 
 impl Nftables {
@@ -54,7 +52,7 @@ impl Nftables {
     /// # Errors
     /// The kernel has no nf_tables.
     pub fn open() -> Result<Nftables, Error> {
-        Ok(Nftables { socket: Socket::open()?, held: None })
+        Ok(Nftables { socket: Socket::open()?, held: None, made: Vec::new() })
     }
 
     /// Makes the kernel hold the desired table, whatever it holds now. Writes nothing if it holds it already.
@@ -75,45 +73,46 @@ impl Nftables {
         mut look: Look,
         mut before_commit: impl FnMut(&Plan),
     ) -> Result<Outcome, Error> {
+        let deadline = Instant::now() + PATIENCE;
         let mut first: Option<Plan> = None;
         let mut refusals: Vec<String> = Vec::new();
-        let mut made = Vec::new();
-        let mut attempt = 1;
         loop {
-            let (observed, generation) = self.look(look)?;
-            // One refusal may come from a reading that others' transactions made wrong. At two, somebody's object in our table holds
-            // on to what has to go: the whole table goes more easily than its parts.
-            let plan = match refusals.get(1) {
-                Some(why) => Plan::rebuild(desired, &observed, why.clone()),
-                None => Plan::new(desired, &observed),
+            let (observed, generation) = self.look(look, deadline)?;
+            let plan = match &refusals[..] {
+                [] => Plan::new(desired, &observed),
+                // It may come of a reading that others' transactions made wrong, or of elements that cannot be deleted.
+                [_] => Plan::with(desired, &observed, By::Refill),
+                // Somebody's object in our table holds on to what has to go: the whole table goes more easily than its parts.
+                [_, why, ..] => Plan::rebuild(desired, &observed, why.clone()),
             };
             if !plan.is_in_sync() {
                 before_commit(&plan);
             }
-            match self.commit(&plan, generation, &mut made) {
+            match self.commit(&plan, generation) {
                 Ok(generation) => {
                     self.held = Some(Held { desired: desired.clone(), generation });
-                    return Ok(Outcome { plan: first.unwrap_or(plan), generation, made });
+                    return Ok(Outcome { plan: first.unwrap_or(plan), generation });
                 }
-                Err(Error::StaleGeneration { .. }) if attempt < COMMIT_ATTEMPTS => {}
-                Err(Error::Refused(why)) if plan.is_in_place() && is_in_the_way(&why) => refusals.push(why.to_string()),
+                Err(Error::StaleGeneration { .. }) if Instant::now() < deadline => {}
+                Err(Error::Refused(why)) if plan.is_in_place() && (refusals.is_empty() || is_in_the_way(&why)) => {
+                    refusals.push(why.to_string());
+                }
                 Err(error) => return Err(error),
             }
-            attempt += 1;
             look = Look::Afresh;
             // A later plan may lack what the first one's earlier transactions have done already.
             first.get_or_insert(plan);
         }
     }
 
-    fn look(&mut self, look: Look) -> Result<(Observed, Generation), Error> {
+    fn look(&mut self, look: Look, deadline: Instant) -> Result<(Observed, Generation), Error> {
         if let (Look::IfChanged, Some(held)) = (look, self.held.take())
             && self.socket.generation()? == held.generation
         {
             return Ok((Observed::holding(&held.desired), held.generation));
         }
         self.held = None;
-        self.observe()
+        self.observe_until(deadline)
     }
 
     /// Reads the agent's table. Does not wait for others' transactions: their notice says when to look again.
@@ -121,7 +120,31 @@ impl Nftables {
     /// # Errors
     /// The kernel refuses, or others change the ruleset faster than it can be read.
     pub fn observe(&mut self) -> Result<(Observed, Generation), Error> {
-        self.socket.glance(READ_ATTEMPTS, |socket| Observed::read(socket, OUR_TABLE))
+        self.observe_until(Instant::now() + PATIENCE)
+    }
+
+    fn observe_until(&mut self, deadline: Instant) -> Result<(Observed, Generation), Error> {
+        loop {
+            match self.socket.glance(1, |socket| Observed::read(socket, OUR_TABLE)) {
+                Err(Error::Torn { .. }) if Instant::now() < deadline => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// The generations made by this socket since the last call, failed passes included.
+    pub fn take_made(&mut self) -> Vec<Generation> {
+        std::mem::take(&mut self.made)
+    }
+
+    /// Opens a new socket after an error that leaves answers behind in the old one.
+    ///
+    /// # Errors
+    /// None can be opened.
+    pub fn reopen(&mut self) -> Result<(), Error> {
+        self.socket = Socket::open()?;
+        self.held = None;
+        Ok(())
     }
 
     /// The generation the ruleset is in now.
@@ -145,8 +168,8 @@ impl Nftables {
         self.socket.commit(&batch, None).map(|_| ())
     }
 
-    fn commit(&mut self, plan: &Plan, observed: Generation, made: &mut Vec<Generation>) -> Result<Generation, Error> {
-        let mut last = observed;
+    fn commit(&mut self, plan: &Plan, observed: Generation) -> Result<Generation, Error> {
+        let (mut last, made) = (observed, &mut self.made);
         self.socket.commit_in_turn(plan.transactions(), observed, |generation| {
             last = generation;
             made.push(generation);

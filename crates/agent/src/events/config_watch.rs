@@ -12,6 +12,7 @@ use nix::errno::Errno;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent, WatchDescriptor};
 
 use super::ConfigChange;
+use crate::config_file::{MAX_FILES, NAME_PREFIX};
 
 /// What matters in a directory. Opening and reading are left out: kubelet lists the directory every few seconds. So is writing,
 /// for other files in it may be written to all the time.
@@ -34,8 +35,8 @@ const MAX_LINKS: usize = 40;
 /// Directories come and go while they are looked up; after this many rounds the resync has to do.
 const MAX_ROUNDS: usize = 4;
 
-/// In a directory of config files those whose name starts with this are read.
-const FILE_PREFIX: &[u8] = b"ip-masq";
+/// One read answers some hundred events; more reads than this at a time keep the loop from turning.
+const READS_PER_WAKEUP: usize = 64;
 
 /// The config path and the directories that are watched for it.
 #[derive(Debug)]
@@ -64,7 +65,7 @@ enum Subject {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Names {
     exact: BTreeSet<OsString>,
-    /// Whether every name that starts with [`FILE_PREFIX`] matters too.
+    /// Whether every name that starts with [`NAME_PREFIX`] matters too.
     all_config_files: bool,
 }
 
@@ -82,8 +83,7 @@ impl ConfigWatch {
             .context("no inotify instance is to be had (fs.inotify.max_user_instances)")?;
         let path = std::path::absolute(path).with_context(|| format!("{} is no path", path.display()))?;
         let mut watch = ConfigWatch { inotify, path, watched: BTreeMap::new() };
-        watch.rearm()?;
-        Ok(watch)
+        watch.rearm().map(|()| watch)
     }
 
     /// Watches the directories that the path leads through now, and no others.
@@ -138,47 +138,53 @@ impl ConfigWatch {
     }
 
     /// What happened since the last call, each kind of change once.
-    pub fn changes(&mut self) -> Result<impl Iterator<Item = ConfigChange> + use<>> {
+    pub fn changes(&mut self) -> BTreeSet<ConfigChange> {
         let mut changes = BTreeSet::new();
-        match self.inotify.read_events() {
-            Ok(events) => {
-                for event in events {
-                    changes.extend(self.classify(&event)?);
+        for _ in 0..READS_PER_WAKEUP {
+            match self.inotify.read_events() {
+                Ok(events) => changes.extend(events.iter().filter_map(|event| self.classify(event))),
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => break,
+                Err(error) => {
+                    log::warn!(
+                        "Changes of the config may only be seen at the next resync: cannot read inotify: {error}"
+                    );
+                    break;
                 }
             }
-            Err(Errno::EAGAIN | Errno::EINTR) => {}
-            Err(error) => return Err(error).context("cannot read the inotify descriptor"),
         }
-        Ok(changes.into_iter())
+        changes
     }
 
-    fn classify(&mut self, event: &InotifyEvent) -> Result<Option<ConfigChange>> {
+    fn classify(&mut self, event: &InotifyEvent) -> Option<ConfigChange> {
         let has = |flags: AddWatchFlags| event.mask.intersects(flags);
         if has(AddWatchFlags::IN_Q_OVERFLOW) {
-            return Ok(Some(ConfigChange::Finished));
+            return Some(ConfigChange::Finished);
         }
         let found = self.watched.iter().find(|(_, watched)| watched.descriptor == event.wd);
-        let Some((path, Watched { subject, .. })) = found else { return Ok(None) };
+        let (path, Watched { subject, .. }) = found?;
         let names = match subject {
-            Subject::File => return Ok(has(AddWatchFlags::IN_MODIFY).then_some(ConfigChange::Writing)),
+            Subject::File => return has(AddWatchFlags::IN_MODIFY).then_some(ConfigChange::Writing),
             Subject::Directory(names) => names,
         };
         if has(AddWatchFlags::IN_DELETE_SELF | AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_UNMOUNT) {
-            return Ok(Some(ConfigChange::Gone));
+            return Some(ConfigChange::Gone);
         }
-        let Some(name) = event.name.as_deref().filter(|name| names.hold(name)) else { return Ok(None) };
+        let name = event.name.as_deref().filter(|name| names.hold(name))?;
         if has(AddWatchFlags::IN_CLOSE_WRITE | AddWatchFlags::IN_MOVED_TO) {
-            return Ok(Some(ConfigChange::Finished));
+            return Some(ConfigChange::Finished);
         }
         if !has(AddWatchFlags::IN_CREATE) {
-            return Ok(Some(ConfigChange::Gone));
+            return Some(ConfigChange::Gone);
         }
         let entry = path.join(name);
         if is_complete(&entry) {
-            return Ok(Some(ConfigChange::Finished));
+            return Some(ConfigChange::Finished);
         }
-        self.watch(entry, Subject::File)?;
-        Ok(Some(ConfigChange::Writing))
+        if let Err(error) = self.watch(entry, Subject::File) {
+            log::warn!("A config file that is being written may be read half: {error:#}");
+        }
+        Some(ConfigChange::Writing)
     }
 }
 
@@ -190,7 +196,7 @@ fn is_complete(path: &Path) -> bool {
 
 impl Names {
     fn hold(&self, name: &OsStr) -> bool {
-        self.exact.contains(name) || self.all_config_files && name.as_bytes().starts_with(FILE_PREFIX)
+        self.exact.contains(name) || self.all_config_files && name.as_bytes().starts_with(NAME_PREFIX)
     }
 }
 
@@ -207,12 +213,11 @@ fn route(path: &Path) -> Route {
     let Some(end) = walk(path, &mut route) else { return route };
     if end.is_dir() {
         route.directories.entry(end.clone()).or_default().all_config_files = true;
-        for entry in std::fs::read_dir(&end).into_iter().flatten().flatten() {
-            if entry.file_name().as_bytes().starts_with(FILE_PREFIX)
-                && let Some(end) = walk(&entry.path(), &mut route)
-            {
-                route.files.insert(end);
-            }
+        let entries = std::fs::read_dir(&end).into_iter().flatten().flatten();
+        let is_config = |entry: &std::fs::DirEntry| entry.file_name().as_bytes().starts_with(NAME_PREFIX);
+        for entry in entries.filter(is_config).take(MAX_FILES) {
+            let end = walk(&entry.path(), &mut route);
+            route.files.extend(end);
         }
     } else {
         route.files.insert(end);

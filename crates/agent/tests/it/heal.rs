@@ -1,9 +1,13 @@
 //! Whatever somebody does to the agent's table is put right, and said with the name of who did it.
 
+use std::net::IpAddr;
+
 use ip_masq_agent::lab::namespace::Namespace;
+use ip_masq_agent::lab::{Host, Lab};
+use nfnetlink::{Batch, Interval, ProtocolFamily, Set, Socket, Table, TableFlags};
 
 use crate::support::agent::{Agent, wait_until};
-use crate::support::ruleset::{nft, observe, table_text};
+use crate::support::ruleset::{nft, observe, table_text, wait_for_exempt};
 
 const DUAL_STACK: &str = "nonMasqueradeCIDRs: [10.0.0.0/8, 192.168.0.0/16, 'fd00::/8']\n";
 
@@ -168,16 +172,65 @@ fn other_owners_tables_and_their_counters_are_never_touched() {
 
 #[test]
 fn counters_survive_a_change_of_list_of_flags_and_of_a_rule() {
-    let node = Namespace::open("node").unwrap();
-    let agent = Agent::start_ready(&node, &[], None);
-    let handle = observe(&node).0.rules[1].handle.unwrap();
-    // What the chain counted is stood in for by putting a value into the counter itself: only the agent is under test here.
-    nft(&node, &format!("delete rule inet ip-masq-agent postrouting handle {handle}"));
+    let lab = Lab::open().unwrap();
+    let agent = Agent::start_ready(&lab.node, &[], None);
+    let counted = || -> Vec<(String, u64)> {
+        observe(&lab.node).0.counters.into_iter().map(|counter| (counter.name, counter.packets)).collect()
+    };
+    let destinations: Vec<IpAddr> =
+        ["10.9.9.9", "203.0.113.9", "203.0.113.10"].map(|text| text.parse().unwrap()).to_vec();
+    lab.probe_many(Host::Pod, &destinations).unwrap();
+    let before = counted();
+    assert!(before.iter().all(|(_, packets)| *packets > 0), "{before:?}");
+    let handle = observe(&lab.node).0.rules[1].handle.unwrap();
+    nft(&lab.node, &format!("delete rule inet ip-masq-agent postrouting handle {handle}"));
     agent.wait_for_line("Drift healed");
-    let counters = |node: &Namespace| observe(node).0.counters;
-    let before = counters(&node);
-    assert_eq!(before.len(), 2);
+    assert_eq!(counted(), before);
     agent.write_config("masqLinkLocal: true\n");
-    agent.wait_for_line("Kernel updated");
-    assert_eq!(counters(&node), before);
+    agent.wait_for_line("elements missing, 1 unwanted");
+    assert_eq!(counted(), before);
+}
+
+#[test]
+fn a_strangers_set_whose_keys_are_longer_than_any_of_ours_is_removed() {
+    is_healed(&["add set inet ip-masq-agent theirs { type ipv6_addr . inet_service; elements = { fd00::1 . 80 }; }; \
+                 flush chain inet ip-masq-agent postrouting"]);
+}
+
+#[test]
+fn an_interval_to_the_top_beside_ours_which_cannot_be_deleted_as_it_reads_is_healed() {
+    for first in [0, 1 << 24] {
+        let node = Namespace::open("node").unwrap();
+        let agent = Agent::start_ready(&node, &[], None);
+        let before = table_text(&node);
+        // The nft program would refuse it; the kernel takes the start and finds no overlap, for there is no end.
+        node.run(move || {
+            let mut batch = Batch::new();
+            let everything = Interval { first, last: u128::from(u32::MAX) };
+            let table = (ProtocolFamily::Inet, "ip-masq-agent");
+            batch.add_elements(table, &Set::ipv4_intervals("exempt-ipv4"), &[everything]);
+            Socket::open().unwrap().commit(&batch, None).unwrap();
+        });
+        agent.wait_for_line("Drift healed");
+        wait_until("the set to be as before", || table_text(&node) == before);
+    }
+}
+
+#[test]
+fn a_table_that_another_process_owns_is_taken_over_when_that_lets_it_go() {
+    let node = Namespace::open("node").unwrap();
+    let owner = node.run(|| {
+        let mut socket = Socket::open().unwrap();
+        let mut batch = Batch::new();
+        let table = Table::new(ProtocolFamily::Inet, "ip-masq-agent");
+        batch.add_table(&Table { flags: TableFlags::OWNER, ..table });
+        socket.commit(&batch, None).unwrap();
+        socket
+    });
+    let agent = Agent::start(&node, &[], Some("nonMasqueradeCIDRs: [11.0.0.0/8]\n"));
+    let line = agent.wait_for_line("Cannot program the kernel");
+    assert!(line.contains("owner"), "{line}");
+    drop(owner);
+    wait_for_exempt(&node, &["11.0.0.0-11.255.255.255", "169.254.0.0-169.254.255.255"]);
+    agent.wait_for_line("holds the policy");
 }

@@ -70,6 +70,18 @@ impl Desired {
     }
 }
 
+impl Desired {
+    /// The same without IPv6; `None` if it has none.
+    pub fn without_ipv6(&self) -> Option<Desired> {
+        let ours = [exempt_name(Family::Ipv6), masquerade_name(Family::Ipv6)];
+        let mut without = self.clone();
+        without.sets.retain(|filled| !ours.contains(&filled.set.name));
+        without.counters.retain(|name| !ours.contains(name));
+        without.rules.retain(|rule| !rule.expressions.starts_with(&is_family(Family::Ipv6)));
+        (without != *self).then_some(without)
+    }
+}
+
 /// The flags of a table that only its owner may change and that outlives the owner.
 pub const PROTECTED: TableFlags = TableFlags::OWNER.with(TableFlags::PERSIST);
 
@@ -91,13 +103,19 @@ fn suffix(family: Family) -> &'static str {
 }
 
 fn exempt_set(destinations: &Partition) -> FilledSet {
-    let family = destinations.family();
-    let set = match family {
+    let ranges = destinations.exempt_ranges().into_iter();
+    FilledSet {
+        set: empty_set(destinations.family()),
+        elements: ranges.map(|(first, last)| Interval { first, last }).collect(),
+    }
+}
+
+/// The set of a family's exempt destinations, without them.
+pub(super) fn empty_set(family: Family) -> Set {
+    match family {
         Family::Ipv4 => Set::ipv4_intervals(exempt_name(family)),
         Family::Ipv6 => Set::ipv6_intervals(exempt_name(family)),
-    };
-    let ranges = destinations.exempt_ranges().into_iter();
-    FilledSet { set, elements: ranges.map(|(first, last)| Interval { first, last }).collect() }
+    }
 }
 
 fn base_chain(priority: i32) -> Chain {

@@ -1,10 +1,13 @@
 //! What the kernel holds in the agent's table, all of it of one generation.
 
+use masq::cidr::Family;
+use nfnetlink::expr::Verdict;
 use nfnetlink::{
-    Chain, Counter, Elements, Error, Flowtable, NamedObject, ObjectKind, Rule, Set, SetFlags, Socket, Table, TableRef,
+    BaseChain, Chain, Counter, Elements, Error, Expr, Flowtable, NamedObject, ObjectKind, Rule, Set, SetFlags, Socket,
+    Table, TableFlags, TableRef,
 };
 
-use super::desired::{CHAIN, Desired, FilledSet};
+use super::desired::{CHAIN, Desired, FilledSet, PROTECTED, empty_set};
 
 /// The content of the agent's table, whoever put it there.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -30,12 +33,13 @@ pub struct Observed {
 pub struct ObservedSet {
     /// Its definition.
     pub set: Set,
-    /// Its elements; those of maps are not read, for no map is ours.
+    /// Its elements, if it has the name and the type of one of ours.
     pub elements: Elements,
 }
 
 impl Observed {
-    /// Reads the table. Nothing is filtered: what does not belong there has to be seen to be removed.
+    /// Reads the table. Nothing is passed over: what does not belong there has to be seen to be removed. But elements are read of
+    /// sets only that can be ours, for others may have any shape and size.
     pub(super) fn read(socket: &mut Socket, table: TableRef<'_>) -> Result<Observed, Error> {
         let Some(found) = socket.table(table)? else {
             return Ok(Observed::default());
@@ -45,9 +49,11 @@ impl Observed {
             if set.flags.contains(SetFlags::ANONYMOUS) {
                 continue;
             }
-            let is_map = set.flags.contains(SetFlags::MAP) || set.flags.contains(SetFlags::OBJECT);
-            let elements = if is_map { Elements::default() } else { socket.elements(table, &set)?.items };
-            sets.push(ObservedSet { set, elements });
+            let mut found = ObservedSet { set, elements: Elements::default() };
+            if found.is_ours() {
+                found.elements = socket.elements(table, &found.set)?.items;
+            }
+            sets.push(found);
         }
         Ok(Observed {
             table: Some(found),
@@ -85,25 +91,48 @@ impl Observed {
     }
 
     /// What an earlier run left, as something to keep in force while there is no valid config; `None` if nothing in the table
-    /// treats packets, or not all of it could be put back after somebody deleted it.
+    /// treats packets, or it is not wholly of our making, so that it could not be put back as it is.
     pub fn adopt(&self) -> Option<Desired> {
-        let table = self.table.clone()?;
-        let chain = self.chains.iter().find(|chain| chain.name == CHAIN && chain.base.is_some())?.clone();
+        let flags = TableFlags(self.table.as_ref()?.flags.0 & PROTECTED.0);
+        let table = self.table.clone().filter(|table| table.flags == flags)?;
+        let chain = self.chains.iter().find(|chain| chain.name == CHAIN && is_nat_postrouting(chain))?.clone();
         let rules: Vec<Rule> = self.rules_of(CHAIN).cloned().collect();
-        let is_named = |name: &String| self.sets.iter().any(|set| set.set.name == *name);
-        let can_be_put_back = rules.iter().flat_map(|rule| &rule.expressions).all(|expression| match expression {
-            nfnetlink::Expr::Lookup { set, .. } => is_named(set),
-            nfnetlink::Expr::Unknown { .. } => false,
+        let expressions = || rules.iter().flat_map(|rule| &rule.expressions);
+        let masquerades = expressions().any(|expression| matches!(expression, Expr::Masquerade { .. }));
+        let ours: Vec<&ObservedSet> = self.sets.iter().filter(|found| found.is_ours()).collect();
+        let is_known = |expression: &Expr| match expression {
+            Expr::Lookup { set, .. } => ours.iter().any(|found| found.set.name == *set),
+            Expr::Verdict(Verdict::Jump(_) | Verdict::Goto(_)) | Expr::Unknown { .. } => false,
             _ => true,
-        });
-        if rules.is_empty() || !can_be_put_back {
+        };
+        if !masquerades || !expressions().all(is_known) {
             return None;
         }
-        let sets = self
-            .sets
-            .iter()
-            .map(|found| FilledSet { set: found.set.clone(), elements: found.elements.intervals.clone() });
-        let counters = self.counters.iter().map(|counter| counter.name.clone());
-        Some(Desired { table, sets: sets.collect(), counters: counters.collect(), chain, rules })
+        let filled =
+            |found: &&ObservedSet| FilledSet { set: found.set.clone(), elements: found.elements.intervals.clone() };
+        let sets = ours.iter().map(filled).collect();
+        let counters = self.counters.iter().map(|counter| counter.name.clone()).collect();
+        Some(Desired { table, sets, counters, chain, rules })
     }
+}
+
+impl ObservedSet {
+    fn is_ours(&self) -> bool {
+        Family::ALL.into_iter().any(|family| is_same_set(&self.set, &empty_set(family)))
+    }
+}
+
+/// Whether a set can hold our elements and rules can read it as ours. User data is nft's own note on how to print it.
+pub(super) fn is_same_set(found: &Set, wanted: &Set) -> bool {
+    // The kernel adds the flag once an element with expressions has come by; it changes nothing for elements without.
+    let flags = SetFlags(found.flags.0 & !SetFlags::EXPR.0);
+    found.name == wanted.name
+        && Set { flags, userdata: wanted.userdata.clone(), ..found.clone() }.same_definition(wanted)
+}
+
+fn is_nat_postrouting(chain: &Chain) -> bool {
+    let is_it = |base: &BaseChain| {
+        base.kind == "nat" && base.hook == BaseChain::POSTROUTING && base.policy != Some(BaseChain::DROP)
+    };
+    chain.base.as_ref().is_some_and(is_it)
 }

@@ -2,10 +2,11 @@
 
 use masq::policy::Policy;
 use nfnetlink::object::TableFlags;
-use nfnetlink::{Error, Refusal};
+use nfnetlink::{Error, Generation, Refusal};
 use nix::errno::Errno;
 
 use super::desired::Desired;
+use super::plan::Plan;
 use super::{Nftables, Outcome};
 use crate::backend::Look;
 
@@ -20,6 +21,17 @@ pub struct OurTable {
     desired: Option<Desired>,
     /// Whether the table is to have the flags that keep other programs' hands off it.
     protect: bool,
+}
+
+/// How a pass ended.
+#[derive(Debug, Default)]
+pub struct Kept {
+    /// What was done, if the kernel now holds what is wanted, or its IPv4 part.
+    pub outcome: Option<Outcome>,
+    /// What could not be done.
+    pub failure: Option<Error>,
+    /// The generations that the pass has made itself.
+    pub made: Vec<Generation>,
 }
 
 impl OurTable {
@@ -48,30 +60,42 @@ impl OurTable {
         Ok(self.desired.is_some())
     }
 
-    /// Makes the table hold what is wanted, if anything is; `None` if nothing is. Calls `stop_listening` before a transaction of which
-    /// the kernel would make too many notices.
+    /// Makes the table hold what is wanted, if anything is. Calls `stop_listening` before a transaction of which the kernel would
+    /// make too many notices.
     ///
-    /// # Errors
-    /// As [`Nftables::reconcile`].
-    pub fn reconcile(&mut self, look: Look, mut stop_listening: impl FnMut()) -> Result<Option<Outcome>, Error> {
-        let Some(desired) = &self.desired else { return Ok(None) };
-        let result = self.nftables.reconcile_with(desired, look, |plan| {
+    /// A kernel that refuses the whole for its IPv6 part gets the IPv4 part, and the refusal is told.
+    pub fn reconcile(&mut self, look: Look, mut stop_listening: impl FnMut()) -> Kept {
+        let mut kept = Kept::default();
+        let Some(desired) = &self.desired else { return kept };
+        let mut before_commit = |plan: &Plan| {
             if plan.elements() > ELEMENTS_LISTENED_TO {
                 stop_listening();
             }
-        });
-        if let Err(Error::Refused(refusal)) = &result {
-            self.protect_no_more(refusal);
+        };
+        let mut result = self.nftables.reconcile_with(desired, look, &mut before_commit);
+        if let Err(Error::Refused(_)) = &result
+            && let Some(ipv4) = desired.without_ipv6()
+            && let Ok(outcome) = self.nftables.reconcile_with(&ipv4, Look::Afresh, &mut before_commit)
+        {
+            kept.failure = std::mem::replace(&mut result, Ok(outcome)).err();
         }
-        result.map(Some)
+        match result {
+            Ok(outcome) => kept.outcome = Some(outcome),
+            Err(error) => {
+                self.mend(&error);
+                kept.failure = Some(error);
+            }
+        }
+        kept.made = self.nftables.take_made();
+        kept
     }
 
-    /// Whether nobody has committed anything since a pass ended.
+    /// The generation the ruleset is in now.
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn is_unchanged_since(&mut self, outcome: &Outcome) -> Result<bool, Error> {
-        Ok(self.nftables.generation()? == outcome.generation)
+    pub fn generation(&mut self) -> Result<Generation, Error> {
+        self.nftables.generation()
     }
 
     /// Deletes the table, if it is there.
@@ -80,6 +104,19 @@ impl OurTable {
     /// The kernel refuses.
     pub fn cleanup(&mut self) -> Result<(), Error> {
         self.nftables.cleanup()
+    }
+
+    /// Makes the next pass fare better, where that is possible.
+    fn mend(&mut self, error: &Error) {
+        match error {
+            Error::Refused(refusal) => self.protect_no_more(refusal),
+            Error::TimedOut { .. } | Error::Malformed { .. } | Error::UnknownOutcome => {
+                if let Err(error) = self.nftables.reopen() {
+                    log::warn!("Going on with a netlink socket that may hold old answers: {error}");
+                }
+            }
+            _ => {}
+        }
     }
 
     /// A kernel that does not know the flags of a protected table gets an unprotected one: the policy comes first.

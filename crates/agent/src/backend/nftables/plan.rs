@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use nfnetlink::{Batch, Chain, Counter, Interval, ObjectKind, SetFlags, TableFlags, TableRef};
+use nfnetlink::{Batch, Chain, Counter, Interval, ObjectKind, TableFlags, TableRef};
 
 use super::desired::{CHAIN, Desired, FilledSet, PROTECTED};
-use super::observed::{Observed, ObservedSet};
+use super::observed::{Observed, ObservedSet, is_same_set};
 
 /// What has to change in the kernel. Empty when it holds what it should.
 ///
@@ -17,10 +17,21 @@ use super::observed::{Observed, ObservedSet};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
     changes: Vec<Change>,
+    by: By,
     elements: usize,
     prepare: Batch,
     switch: Batch,
     retire: Batch,
+}
+
+/// How a set that holds other elements is changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum By {
+    /// Unwanted elements go, missing ones come.
+    #[default]
+    Deltas,
+    /// All go and all wanted ones come: for what others put there in a form that cannot be deleted one by one.
+    Refill,
 }
 
 /// One difference, from the kernel's point of view: what was found there and what becomes of it.
@@ -73,7 +84,12 @@ pub enum Change {
 impl Plan {
     /// Compares what should be with what is.
     pub fn new(desired: &Desired, observed: &Observed) -> Plan {
-        let mut plan = Plan::default();
+        Plan::with(desired, observed, By::Deltas)
+    }
+
+    /// As [`Plan::new`], with a choice of how to change a set.
+    pub fn with(desired: &Desired, observed: &Observed, by: By) -> Plan {
+        let mut plan = Plan { by, ..Plan::default() };
         match &observed.table {
             None => {
                 plan.changes.push(Change::AddTable);
@@ -87,11 +103,13 @@ impl Plan {
         plan
     }
 
-    /// Makes the table anew, for what cannot be changed in place. Between the transactions packets meet no rule of ours.
+    /// Makes the table anew, for what cannot be changed in place: all in one transaction, since one that the kernel refuses must not
+    /// leave the node without rules. For a moment exempt destinations may be masqueraded.
     pub fn rebuild(desired: &Desired, observed: &Observed, why: String) -> Plan {
         let mut plan = Plan { changes: vec![Change::RebuildTable(why)], ..Plan::default() };
         plan.prepare.delete_table(desired.table.reference());
         plan.add_everything(desired, &observed.counters);
+        plan.prepare.append(std::mem::take(&mut plan.switch));
         plan
     }
 
@@ -186,7 +204,7 @@ impl Plan {
             unwanted: unwanted.len() + usize::from(found.elements.catch_all),
         });
         // Only a flush removes the catch-all element, and it is the cheaper way where most elements go.
-        if found.elements.catch_all || unwanted.len() * 2 > found.elements.intervals.len() {
+        if self.by == By::Refill || found.elements.catch_all || unwanted.len() * 2 > found.elements.intervals.len() {
             self.elements += found.elements.intervals.len() + wanted.elements.len();
             self.switch.flush_set(table, &wanted.set.name);
             if !wanted.elements.is_empty() {
@@ -283,18 +301,9 @@ fn cannot_change_in_place(desired: &Desired, observed: &Observed, flags: TableFl
     }
     let differs = |wanted: &&FilledSet| {
         let found = observed.sets.iter().find(|found| found.set.name == wanted.set.name);
-        found.is_some_and(|found| !same_set(found, wanted))
+        found.is_some_and(|found| !is_same_set(&found.set, &wanted.set))
     };
     desired.sets.iter().find(differs).map(|wanted| format!("set {} has another type", wanted.set.name))
-}
-
-/// Whether a set can hold our elements and rules can read it as ours. User data is nft's own note on how to print it.
-fn same_set(found: &ObservedSet, wanted: &FilledSet) -> bool {
-    let mut found = found.set.clone();
-    found.userdata.clone_from(&wanted.set.userdata);
-    // The kernel adds this flag once an element with expressions has come by; it changes nothing for elements without.
-    found.flags = SetFlags(found.flags.0 & !SetFlags::EXPR.0);
-    found.same_definition(&wanted.set)
 }
 
 /// Whether packets reach the chain in the same way.

@@ -165,16 +165,46 @@ fn what_an_earlier_run_left_is_adopted_as_it_is() {
 }
 
 #[test]
-fn a_table_without_rules_is_nothing_to_adopt() {
-    let mut observed = in_kernel(&defaults());
-    observed.rules.clear();
-    assert_eq!(observed.adopt(), None);
+fn a_table_that_treats_no_packet_is_nothing_to_adopt() {
+    let holding = in_kernel(&defaults());
+    let change = |change: fn(&mut Observed)| {
+        let mut observed = holding.clone();
+        change(&mut observed);
+        observed.adopt()
+    };
     assert_eq!(Observed::default().adopt(), None);
+    assert_eq!(change(|observed| observed.rules.clear()), None);
+    assert_eq!(change(|observed| observed.rules.truncate(2)), None, "nothing masquerades");
+    assert_eq!(change(|observed| observed.chains[0].base = None), None);
+    assert_eq!(change(|observed| observed.chains[0].base.as_mut().unwrap().hook = 0), None);
+    assert_eq!(change(|observed| observed.chains[0].base.as_mut().unwrap().kind = "filter".to_owned()), None);
+    assert_eq!(change(|observed| observed.table.as_mut().unwrap().flags = TableFlags::DORMANT), None);
 }
 
 #[test]
-fn a_table_whose_rules_could_not_be_put_back_is_not_adopted() {
-    let mut observed = in_kernel(&defaults());
-    observed.rules[0].expressions.push(nfnetlink::Expr::Unknown { name: "xfrm".to_owned(), attributes: vec![] });
-    assert_eq!(observed.adopt(), None);
+fn a_table_that_could_not_be_put_back_is_not_adopted() {
+    let jump = nfnetlink::Expr::Verdict(nfnetlink::expr::Verdict::Jump("theirs".to_owned()));
+    let unknown = nfnetlink::Expr::Unknown { name: "xfrm".to_owned(), attributes: vec![] };
+    let lookup =
+        nfnetlink::Expr::Lookup { sreg: nfnetlink::expr::Register::R1, set: "theirs".to_owned(), invert: false };
+    for expression in [jump, unknown, lookup] {
+        let mut observed = in_kernel(&defaults());
+        observed.rules[0].expressions.push(expression);
+        assert_eq!(observed.adopt(), None);
+    }
+}
+
+#[test]
+fn a_rebuild_is_one_transaction_so_that_a_refusal_leaves_what_is_there() {
+    let desired = defaults();
+    let plan = Plan::rebuild(&desired, &in_kernel(&desired), "test".to_owned());
+    assert_eq!(transactions(&plan), 1);
+}
+
+#[test]
+fn without_ipv6_only_ipv4_is_left() {
+    let with = desired(&Flags { enable_ipv6: true, to_ports: "1-9".parse().unwrap(), ..Flags::default() }, "");
+    let without = desired(&Flags { to_ports: "1-9".parse().unwrap(), ..Flags::default() }, "");
+    assert_eq!(with.without_ipv6(), Some(without.clone()));
+    assert_eq!(without.without_ipv6(), None);
 }
