@@ -143,7 +143,10 @@ impl FamilyTable {
                     kept.changes.extend_from_slice(plan.changes());
                     written = Some(plan);
                 }
-                Err(error @ ProgramError::Refused { .. }) => earlier = Some((plan, error)),
+                Err(error @ ProgramError::Refused { .. }) => {
+                    let freed = known && node.delete_base_chain(self.family, pass.chain)?;
+                    earlier = Some((plan, error)).filter(|_| !freed);
+                }
                 Err(error) => return Err(error.into()),
             }
         }

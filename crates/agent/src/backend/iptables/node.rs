@@ -2,7 +2,7 @@
 
 use masq::cidr::Family;
 use nfnetlink::expr::{Expr, Verdict};
-use nfnetlink::{Generation, ProtocolFamily, Rule, Socket};
+use nfnetlink::{Batch, Generation, ProtocolFamily, Rule, Socket};
 
 use super::exec::Runner;
 use super::leftovers::{Leftovers, Scope};
@@ -82,6 +82,25 @@ impl Node {
         let is_jump = |rule: &&Rule| rule.chain == POSTROUTING && rule.expressions.contains(&jump);
         let jumps = socket.rules(table)?.items.iter().filter(is_jump).count();
         Ok(Glimpse { has_chain, jumps })
+    }
+
+    /// Deletes `chain` with whatever it holds if somebody made it a base chain, which no iptables program can use or even see; answers
+    /// whether that was so. Only for a chain that is ours beyond doubt.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn delete_base_chain(&mut self, family: Family, chain: &str) -> Result<bool, nfnetlink::Error> {
+        let (Stack::Nft, Some(socket)) = (self.programs.stack.chosen, &mut self.socket) else { return Ok(false) };
+        let table = (protocol_family(family), "nat");
+        let chains = socket.chains(table)?.items;
+        if !chains.iter().any(|found| found.name == chain && found.base.is_some()) {
+            return Ok(false);
+        }
+        let mut batch = Batch::new();
+        batch.flush_chain(table, chain);
+        batch.delete_chain(table, chain);
+        socket.commit(&batch, None)?;
+        Ok(true)
     }
 
     /// Removes leftovers of a family on a stack and returns what they were.
