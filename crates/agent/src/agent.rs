@@ -17,7 +17,7 @@ use sd_notify::NotifyState;
 
 use self::reading::Reading;
 use self::report::Report;
-use crate::backend::{Backend, Look, Outcome};
+use crate::backend::{self, Backend, Look, Outcome};
 use crate::cli::DaemonOptions;
 use crate::events::{Author, ConfigChange, Events, Wakeup};
 
@@ -180,7 +180,13 @@ impl Agent {
     fn open_kernel(&mut self) -> Result<()> {
         self.events.watch_kernel()?;
         if self.backend.is_none() {
-            self.backend = Some(Backend::open(self.options.protect_table)?);
+            let options = backend::Options {
+                choice: self.options.backend,
+                chain: self.options.masq_chain.clone(),
+                protect: self.options.protect_table,
+                interrupt: self.events.interrupt()?,
+            };
+            self.backend = Some(Backend::open(options)?);
         }
         Ok(())
     }

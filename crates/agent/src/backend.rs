@@ -5,18 +5,46 @@ pub mod iptables;
 pub mod nftables;
 
 use std::fmt;
+use std::os::fd::OwnedFd;
 
 use anyhow::{Context, Error, Result};
 use masq::policy::Policy;
 use nfnetlink::Generation;
 
+use self::detect::Choice;
+use self::iptables::Iptables;
+use self::nftables::Nftables;
 use self::nftables::ours::{Kept, OurTable};
+use crate::cli::BackendChoice;
 
-/// The backend in use and what it has to keep in force.
+/// The backend in use, and what it has to keep in force.
 #[derive(Debug)]
-pub enum Backend {
+pub struct Backend {
+    engine: Engine,
+    options: Options,
+    /// Whether what an earlier run left with the other backend is still to be removed.
+    other_due: bool,
+}
+
+#[derive(Debug)]
+enum Engine {
     /// One table of our own, over netlink.
     Nftables(OurTable),
+    /// A chain in the nat tables of iptables.
+    Iptables(Iptables),
+}
+
+/// How a backend is opened.
+#[derive(Debug)]
+pub struct Options {
+    /// Which one.
+    pub choice: BackendChoice,
+    /// The name of the iptables chain.
+    pub chain: String,
+    /// Whether other programs are to be kept from our nftables table.
+    pub protect: bool,
+    /// When this becomes readable, running programs are given up.
+    pub interrupt: OwnedFd,
 }
 
 /// How the kernel's present state is found out.
@@ -58,25 +86,39 @@ pub struct Outcome {
 }
 
 impl Backend {
-    /// Opens the backend; nothing is read or changed yet. `protect` asks for the flags of `--protect-table`.
+    /// Opens the backend that suits the node; nothing is changed yet.
     ///
     /// # Errors
-    /// The kernel has no nf_tables.
-    pub fn open(protect: bool) -> Result<Backend> {
-        Ok(Backend::Nftables(OurTable::open(protect).context("nftables")?))
+    /// The kernel has no nf_tables, or there are no iptables programs.
+    pub fn open(options: Options) -> Result<Backend> {
+        let engine = match choose(options.choice) {
+            Choice { chosen: detect::Backend::Nftables, reason } => {
+                log::info!("Backend: nftables, for {reason}");
+                Engine::Nftables(OurTable::open(options.protect).context("nftables")?)
+            }
+            Choice { chosen: detect::Backend::Iptables, reason } => {
+                let iptables = Iptables::open(options.iptables()?).context("iptables")?;
+                let stack = iptables.stack();
+                log::info!("Backend: iptables, for {reason}; stack: {}, for {}", stack.chosen, stack.reason);
+                Engine::Iptables(iptables)
+            }
+        };
+        Ok(Backend { engine, options, other_due: true })
     }
 
-    /// What the log calls it.
+    /// What the log calls the place of our rules.
     pub fn place(&self) -> String {
-        match self {
-            Backend::Nftables(_) => format!("table inet {}", nftables::desired::TABLE),
+        match &self.engine {
+            Engine::Nftables(_) => format!("table inet {}", nftables::desired::TABLE),
+            Engine::Iptables(iptables) => format!("{} chain {}", iptables.stack().chosen, iptables.chain()),
         }
     }
 
     /// Takes a policy to keep in force from the next pass on; answers whether that changes what has to be in the kernel.
     pub fn want(&mut self, policy: &Policy) -> bool {
-        match self {
-            Backend::Nftables(table) => table.want(policy),
+        match &mut self.engine {
+            Engine::Nftables(table) => table.want(policy),
+            Engine::Iptables(iptables) => iptables.want(policy),
         }
     }
 
@@ -85,17 +127,28 @@ impl Backend {
     /// # Errors
     /// It cannot be read.
     pub fn adopt(&mut self) -> Result<bool> {
-        match self {
-            Backend::Nftables(table) => table.adopt().context("nftables"),
+        match &mut self.engine {
+            Engine::Nftables(table) => table.adopt().context("nftables"),
+            Engine::Iptables(iptables) => iptables.adopt().context("iptables"),
         }
     }
 
     /// Makes the kernel hold what is wanted, and writes nothing if it does. Calls `stop_listening` before a transaction of which the
-    /// kernel would make too many notices.
+    /// kernel would make too many notices. Once our rules are in place, those that an earlier run left with the other backend go.
     pub fn reconcile(&mut self, look: Look, stop_listening: impl FnMut()) -> Outcome {
-        match self {
-            Backend::Nftables(table) => Outcome::of_table(table.reconcile(look, stop_listening)),
+        let mut outcome = match &mut self.engine {
+            Engine::Nftables(table) => Outcome::of_table(table.reconcile(look, stop_listening)),
+            Engine::Iptables(iptables) => Outcome::of_chains(iptables.reconcile(look)),
+        };
+        if self.other_due && outcome.failures.is_empty() {
+            self.other_due = false;
+            let removed = self.leave_other().context("cannot remove what an earlier run left with the other backend");
+            match removed {
+                Ok(removed) => outcome.changes.extend(removed),
+                Err(error) => log::warn!("{error:#}"),
+            }
         }
+        outcome
     }
 
     /// The generation the ruleset is in now, where generations tell of every change.
@@ -103,19 +156,52 @@ impl Backend {
     /// # Errors
     /// The kernel refuses.
     pub fn generation(&mut self) -> Result<Option<Generation>> {
-        match self {
-            Backend::Nftables(table) => table.generation().map(Some).context("nftables"),
+        match &mut self.engine {
+            Engine::Nftables(table) => table.generation().map(Some).context("nftables"),
+            Engine::Iptables(iptables) => Ok(iptables.generation()),
         }
     }
 
     /// Removes everything of ours from the kernel.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// The kernel or a program refuses.
     pub fn cleanup(&mut self) -> Result<()> {
-        match self {
-            Backend::Nftables(table) => table.cleanup().context("nftables"),
+        match &mut self.engine {
+            Engine::Nftables(table) => table.cleanup().map(|_| ()).context("nftables"),
+            Engine::Iptables(iptables) => {
+                let (outcome, kept) = iptables.cleanup(false);
+                kept.iter().for_each(|kept| log::warn!("{kept}"));
+                outcome.failures.into_iter().next().map_or(Ok(()), |error| Err(error.context("iptables")))
+            }
         }
+    }
+
+    fn leave_other(&self) -> Result<Vec<Change>> {
+        match &self.engine {
+            Engine::Iptables(_) => {
+                let text = format!("table inet {} of the nftables backend left over", nftables::desired::TABLE);
+                let was_there = Nftables::open()?.cleanup()?;
+                Ok(was_there.then_some(Change { kind: "leftover", text }).into_iter().collect())
+            }
+            Engine::Nftables(_) if detect::backend(&search_path()).chosen == detect::Backend::Nftables => {
+                Ok(Vec::new())
+            }
+            Engine::Nftables(_) => {
+                let (outcome, kept) = Iptables::open(self.options.iptables()?)?.cleanup(true);
+                kept.iter().for_each(|kept| log::warn!("{kept}"));
+                let outcome = Outcome::of_chains(outcome);
+                outcome.failures.iter().for_each(|error| log::warn!("Left over from iptables: {error:#}"));
+                Ok(outcome.changes)
+            }
+        }
+    }
+}
+
+impl Options {
+    fn iptables(&self) -> Result<iptables::Options> {
+        let interrupt = self.interrupt.try_clone().context("cannot duplicate a descriptor")?;
+        Ok(iptables::Options { interrupt: Some(interrupt), ..iptables::Options::new(&self.chain, search_path()) })
     }
 }
 
@@ -129,4 +215,28 @@ impl Outcome {
             made: kept.made,
         }
     }
+
+    fn of_chains(outcome: iptables::Outcome) -> Outcome {
+        let changes = outcome.changes.iter();
+        Outcome {
+            changes: changes.map(|change| Change { kind: change.kind(), text: change.to_string() }).collect(),
+            failures: outcome.failures.into_iter().map(|error| error.context("iptables")).collect(),
+            generation: outcome.generation,
+            made: outcome.made,
+        }
+    }
+}
+
+fn choose(choice: BackendChoice) -> Choice<detect::Backend> {
+    let asked = |chosen| Choice { chosen, reason: "--backend asks for it".to_owned() };
+    match choice {
+        BackendChoice::Auto => detect::backend(&search_path()),
+        BackendChoice::Nftables => asked(detect::Backend::Nftables),
+        BackendChoice::Iptables => asked(detect::Backend::Iptables),
+    }
+}
+
+/// PATH; without one nothing is found, as a shell would have it.
+fn search_path() -> std::ffi::OsString {
+    std::env::var_os("PATH").unwrap_or_default()
 }

@@ -123,6 +123,7 @@ fn render(flags: Flags, words: &Words) -> Result<RenderOptions, String> {
         policy: policy(&flags, words)?,
         config_path: words.gave("config").then_some(flags.config),
         backend: flags.backend,
+        masq_chain: flags.masq_chain,
         output: flags.output,
     })
 }

@@ -2,7 +2,7 @@
 
 mod config_watch;
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -105,6 +105,14 @@ impl Events {
             config_path: config_path.to_owned(),
             config: None,
         })
+    }
+
+    /// A descriptor that becomes readable when a signal has come in.
+    ///
+    /// # Errors
+    /// The process is out of file descriptors.
+    pub fn interrupt(&self) -> Result<OwnedFd> {
+        self.signals.as_fd().try_clone_to_owned().context("cannot duplicate the signal descriptor")
     }
 
     /// Starts to listen to the kernel's notices, unless that is done. To be called before the kernel is first read.

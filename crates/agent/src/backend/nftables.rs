@@ -155,17 +155,17 @@ impl Nftables {
         self.socket.generation()
     }
 
-    /// Deletes the agent's table, if it is there.
+    /// Deletes the agent's table; answers whether it was there.
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn cleanup(&mut self) -> Result<(), Error> {
+    pub fn cleanup(&mut self) -> Result<bool, Error> {
         if self.socket.table(OUR_TABLE)?.is_none() {
-            return Ok(());
+            return Ok(false);
         }
         let mut batch = Batch::new();
         batch.delete_table(OUR_TABLE);
-        self.socket.commit(&batch, None).map(|_| ())
+        self.socket.commit(&batch, None).map(|_| true)
     }
 
     fn commit(&mut self, plan: &Plan, observed: Generation) -> Result<Generation, Error> {

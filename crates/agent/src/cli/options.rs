@@ -119,6 +119,8 @@ pub struct RenderOptions {
     pub config_path: Option<PathBuf>,
     /// The backend whose input is printed.
     pub backend: BackendChoice,
+    /// The name of the iptables chain, as given: nothing is programmed with it.
+    pub masq_chain: String,
     /// Text or JSON.
     pub output: OutputFormat,
 }

@@ -240,9 +240,11 @@ impl Log {
     }
 }
 
-/// The command line of a daemon that reads `config` and serves no HTTP, before the flags in `more`.
+/// The command line of a daemon that reads `config`, programs nftables and serves no HTTP, before the flags in `more`, which win.
 pub fn arguments<S: AsRef<OsStr>>(config: &Path, more: impl IntoIterator<Item = S>) -> Vec<OsString> {
-    let mut arguments = vec!["--config".into(), config.into(), "--http-bind-address=".into()];
+    let mut arguments: Vec<OsString> =
+        ["--backend=nftables", "--http-bind-address=", "--config"].map(OsString::from).to_vec();
+    arguments.push(config.into());
     arguments.extend(more.into_iter().map(|flag| flag.as_ref().to_owned()));
     arguments
 }

@@ -8,20 +8,13 @@ use serde_json::json;
 
 use super::output::{complain, print};
 use super::{STATUS_CANNOT_LOOK, STATUS_FINE, STATUS_TO_REPORT, input};
-use crate::backend::nftables;
+use crate::backend::{iptables, nftables};
 use crate::cli::{BackendChoice, OutputFormat, RenderOptions};
 
-/// Prints the policy as `nft -f` reads it; remarks on the config go to standard error, so that the output can be piped on.
+/// Prints the policy as `nft -f` reads it, or `iptables-restore` and `ip6tables-restore`; remarks on the config go to standard error, so that the output can be piped on.
 ///
-/// Exit status: 0 printed; 1 the config is refused; 3 it could not be read, or the backend is not there.
+/// Exit status: 0 printed; 1 the config is refused; 3 it could not be read.
 pub fn run(options: &RenderOptions) -> ExitCode {
-    match options.backend {
-        BackendChoice::Auto | BackendChoice::Nftables => {}
-        BackendChoice::Iptables => {
-            complain("render: this version has no iptables backend; leave --backend out\n");
-            return ExitCode::from(STATUS_CANNOT_LOOK);
-        }
-    }
     let sources = match input::read(options.config_path.as_deref()) {
         Ok(sources) => sources,
         Err(error) => {
@@ -37,10 +30,15 @@ pub fn run(options: &RenderOptions) -> ExitCode {
     let Some(config) = config else {
         return ExitCode::from(STATUS_TO_REPORT);
     };
-    let text = nftables::render(&Policy::new(&config));
+    let policy = Policy::new(&config);
+    let (backend, text) = match options.backend {
+        // What `auto` comes to is a matter of the node, and this may not be the node.
+        BackendChoice::Auto | BackendChoice::Nftables => ("nftables", nftables::render(&policy)),
+        BackendChoice::Iptables => ("iptables", iptables::render(&policy, &options.masq_chain)),
+    };
     match options.output {
         OutputFormat::Text => print(&text),
-        OutputFormat::Json => print(&format!("{:#}\n", json!({ "backend": "nftables", "text": text }))),
+        OutputFormat::Json => print(&format!("{:#}\n", json!({ "backend": backend, "text": text }))),
     }
     ExitCode::from(STATUS_FINE)
 }

@@ -98,11 +98,11 @@ impl OurTable {
         self.nftables.generation()
     }
 
-    /// Deletes the table, if it is there.
+    /// Deletes the table; answers whether it was there.
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn cleanup(&mut self) -> Result<(), Error> {
+    pub fn cleanup(&mut self) -> Result<bool, Error> {
         self.nftables.cleanup()
     }
 
