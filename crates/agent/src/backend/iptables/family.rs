@@ -166,11 +166,11 @@ impl FamilyTable {
             self.warnings.extend(leftovers.chains().into_iter().map(living));
             return;
         }
-        if !leftovers.plan.is_in_sync() {
-            if let Err(error) = pass.restore(node, &leftovers.plan, &mut kept.made) {
-                self.warnings.push(Warning::NotRemoved { family, stack: node.stack(), error: error.to_string() });
-                return;
-            }
+        if !leftovers.plan.is_in_sync()
+            && let Err(error) = pass.restore(node, &leftovers.plan, &mut kept.made)
+        {
+            self.warnings.push(Warning::NotRemoved { family, stack: node.stack(), error: error.to_string() });
+            return;
         }
         self.leftovers_due = observed.is_incomplete;
         self.warnings.extend(Warning::of_kept(family, &leftovers));

@@ -25,7 +25,8 @@ fn every_case_ends_as_recorded(stack: Stack) {
     let (mut held, mut failures) = (0, String::new());
     for recorded in VECTORS["cases"].as_array().unwrap() {
         let name = recorded["name"].as_str().unwrap();
-        if recorded["run_as"].is_array() || recorded["iptables"].is_string() {
+        let too_long = recorded["expect"]["save4_from_config"] == true && stack == Stack::Nft && in_user_namespace();
+        if recorded["run_as"].is_array() || recorded["iptables"].is_string() || too_long {
             continue;
         }
         let Some(wanted) = wanted(recorded) else { continue };
@@ -45,6 +46,12 @@ fn every_case_ends_as_recorded(stack: Stack) {
     }
     assert!(failures.is_empty(), "{held} held, but:\n{failures}");
     assert!(held >= 230, "only {held} cases were looked at");
+}
+
+/// There iptables-nft may not enlarge its socket's buffer, and a thousand rules do not fit.
+fn in_user_namespace() -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap();
+    map.split_whitespace().ne(["0", "0", "4294967295"])
 }
 
 /// What both families' tables are to hold; `None` where no rules come of it.
