@@ -1,3 +1,5 @@
+//! The runs of small shell scripts: what comes back, what is killed in time, and what a program inherits.
+
 use std::fs;
 
 use nix::sys::signal::SigmaskHow;

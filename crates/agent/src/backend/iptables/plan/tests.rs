@@ -1,3 +1,5 @@
+//! The plan, held against the recordings of the reference, and against a table that restores are played on.
+
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
