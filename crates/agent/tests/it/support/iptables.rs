@@ -10,6 +10,7 @@ use ip_masq_agent::backend::Look;
 use ip_masq_agent::backend::iptables::version::Stack;
 use ip_masq_agent::backend::iptables::{Iptables, Options, Outcome};
 use ip_masq_agent::cli::{self, Command as Parsed};
+use ip_masq_agent::lab::daemon::{self, Daemon};
 use ip_masq_agent::lab::namespace::Namespace;
 use masq::cidr::Family;
 use masq::config::{Config, Source};
@@ -18,6 +19,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use serde_json::Value;
 
+use super::agent;
 use super::directory::Directory;
 
 pub const CHAIN: &str = "IP-MASQ-AGENT";
@@ -82,14 +84,8 @@ impl Node {
             Some((base, end)) => (base, format!("-{end}")),
             None => (program, String::new()),
         };
-        let path = self.programs.join(program);
-        let _ = fs::remove_file(&path);
         let text = format!("#!/bin/sh\nREAL={}\n{script}\n", real(base, self.stack, &end).display());
-        // Written elsewhere and renamed, for a process forked off by another test may hold a file being written open for a moment.
-        let fresh = self.programs.join("fresh");
-        fs::write(&fresh, text).unwrap();
-        fs::set_permissions(&fresh, fs::Permissions::from_mode(0o755)).unwrap();
-        fs::rename(fresh, path).unwrap();
+        write_program(&self.programs, program, &text);
     }
 
     /// Makes every program note its name and arguments before it does its work.
@@ -136,6 +132,18 @@ impl Node {
     pub fn open_with(&self, options: Options) -> Opened<'_> {
         let iptables = self.namespace.run(|| Iptables::open(options).unwrap());
         Opened { node: self, iptables: Some(iptables) }
+    }
+
+    /// Starts the built agent on the node with the iptables backend and this config, and no other programs on its PATH than the
+    /// node's.
+    pub fn start_daemon(&self, args: &[&str], config: &str) -> Daemon {
+        fs::write(self.config_path(), config).unwrap();
+        start_daemon(&self.namespace, &self.programs, &self.config_path(), args)
+    }
+
+    /// The daemon's config file.
+    pub fn config_path(&self) -> PathBuf {
+        self.untouched.join("config")
     }
 
     /// Runs a program on the node as a stranger would, `iptables...` being that of the node's stack. Answers whether it succeeded.
@@ -189,6 +197,42 @@ impl Node {
         let text = self.run(&[save_program(family), "-t", "nat", "-c"]);
         text.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n")
     }
+}
+
+/// A daemon with the programs of one stack in a namespace that is no [`Node`]; its lock is its own all the same.
+pub struct StackDaemon {
+    // Before the directory, which is to be removed after the daemon's end.
+    _daemon: Daemon,
+    _directory: Directory,
+}
+
+impl StackDaemon {
+    /// Starts it and waits until it is ready.
+    pub fn start_ready(namespace: &Namespace, stack: Stack, args: &[&str], config: &str) -> StackDaemon {
+        let directory = Directory::new();
+        link_programs(directory.path(), stack, "");
+        let config_path = directory.join("config");
+        fs::write(&config_path, config).unwrap();
+        let mut daemon = start_daemon(namespace, &directory, &config_path, args);
+        daemon.wait_until_ready(agent::PATIENCE).unwrap();
+        StackDaemon { _daemon: daemon, _directory: directory }
+    }
+}
+
+fn start_daemon(namespace: &Namespace, programs: &Directory, config: &Path, args: &[&str]) -> Daemon {
+    let (path, agent) = (programs.path().display(), agent::program().display());
+    let script = format!("#!/bin/sh\nexport PATH={path} XTABLES_LOCKFILE={path}/lock\nexec {agent} \"$@\"\n");
+    write_program(programs, "agent", &script);
+    let arguments = daemon::arguments(config, ["--backend=iptables"].iter().chain(args));
+    Daemon::start(namespace, &programs.join("agent"), &arguments, programs.path()).unwrap()
+}
+
+/// Written elsewhere and renamed, for a process forked off by another test may hold a file being written open for a moment.
+fn write_program(directory: &Directory, name: &str, text: &str) {
+    let fresh = directory.join("fresh");
+    fs::write(&fresh, text).unwrap();
+    fs::set_permissions(&fresh, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::rename(fresh, directory.join(name)).unwrap();
 }
 
 fn save_program(family: Family) -> &'static str {
