@@ -141,6 +141,11 @@ impl FromStr for Cidr {
     /// Stricter than Go in two places where the reference passes on what the kernel reads otherwise: a prefix with a leading
     /// zero (iptables reads it as octal) and IPv4-mapped IPv6 blocks (`iptables` refuses them).
     fn from_str(text: &str) -> Result<Cidr, CidrError> {
+        /// Far more than any block is written with; a list may repeat a longer text as often as it likes.
+        const LONGEST: usize = 256;
+        if text.len() > LONGEST {
+            return Err(CidrError::NotACidr);
+        }
         let (address, prefix) = text.split_once('/').ok_or_else(|| match text.parse::<IpAddr>() {
             Ok(addr) => CidrError::NoPrefix { hint: Family::of(addr).bits() },
             Err(_) => CidrError::NotACidr,
@@ -154,17 +159,12 @@ fn parse_prefix(text: &str, family: Family) -> Result<u8, CidrError> {
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
         return Err(CidrError::BadPrefix { max: family.bits() });
     }
-    let digits = text.trim_start_matches('0');
-    // Go caps the value where it stops being a prefix; the number of digits bounds it here.
-    let value = if digits.len() > 3 { None } else { format!("0{digits}").parse::<u16>().ok() };
-    match value {
-        Some(value) if value <= u16::from(family.bits()) => {
-            if text.len() > 1 && text.starts_with('0') {
-                return Err(CidrError::LeadingZero { value: value as u8 });
-            }
-            Ok(value as u8)
-        }
-        _ => Err(CidrError::PrefixTooLong { family, max: family.bits() }),
+    // Digits that do not fit are beyond every prefix, too.
+    match text.parse::<u8>() {
+        Ok(value) if value > family.bits() => Err(CidrError::PrefixTooLong { family, max: family.bits() }),
+        Ok(value) if text.len() > 1 && text.starts_with('0') => Err(CidrError::LeadingZero { value }),
+        Ok(value) => Ok(value),
+        Err(_) => Err(CidrError::PrefixTooLong { family, max: family.bits() }),
     }
 }
 
@@ -251,5 +251,32 @@ impl CidrError {
             CidrError::Unaligned { network, .. } => format!("write {network}"),
             CidrError::Ipv4Mapped => "write the IPv4 block instead".to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_counts_by_its_value_and_not_by_its_digits() {
+        for (prefix, error) in [
+            ("0008", CidrError::LeadingZero { value: 8 }),
+            ("00", CidrError::LeadingZero { value: 0 }),
+            ("33", CidrError::PrefixTooLong { family: Family::Ipv4, max: 32 }),
+            ("000033", CidrError::PrefixTooLong { family: Family::Ipv4, max: 32 }),
+            ("264", CidrError::PrefixTooLong { family: Family::Ipv4, max: 32 }),
+            ("99999999999999999999", CidrError::PrefixTooLong { family: Family::Ipv4, max: 32 }),
+            ("+8", CidrError::BadPrefix { max: 32 }),
+        ] {
+            assert_eq!(format!("10.0.0.0/{prefix}").parse::<Cidr>(), Err(error), "{prefix}");
+        }
+        assert_eq!("0.0.0.0/0".parse::<Cidr>().map(Cidr::prefix_len), Ok(0));
+    }
+
+    #[test]
+    fn a_text_of_any_length_is_refused_without_reading_it_all() {
+        assert_eq!("1".repeat(300).parse::<Cidr>(), Err(CidrError::NotACidr));
+        assert_eq!(format!("{}/8", "1".repeat(300)).parse::<Cidr>(), Err(CidrError::NotACidr));
     }
 }
