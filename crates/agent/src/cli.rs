@@ -5,7 +5,6 @@ mod flags;
 mod go_flags;
 mod go_values;
 mod klog_table;
-mod nearest;
 mod options;
 mod table;
 mod usage;

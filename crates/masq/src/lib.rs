@@ -15,6 +15,9 @@ mod value;
 mod json;
 mod yaml;
 
+mod nearest;
+pub use nearest::nearest;
+
 pub mod config;
 
 // From the config to what the kernel should do, and to one packet.

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
+use masq::nearest;
+
 use super::flags::{Flag, Flags};
 use super::go_values::parse_bool;
-use super::nearest::nearest;
 use super::options::Topic;
 use super::table;
 
