@@ -8,7 +8,7 @@ use masq::config::Flags;
 use masq::ports::PortRanges;
 use nfnetlink::{Batch, ProtocolFamily, Socket};
 
-use crate::support::agent::{Agent, PATIENCE, wait_until};
+use crate::support::agent::{Agent, PATIENCE};
 use crate::support::engine::{ENGINES, policy};
 use crate::support::flood::{Class, Count, Flood};
 use crate::support::random::{config_of, thousand_cidrs, thousand_gaps};
@@ -109,7 +109,7 @@ fn no_packet_is_treated_wrongly_once_a_flush_is_healed() {
         let mut flush = Batch::new();
         flush.delete_table((ProtocolFamily::Inet, "ip-masq-agent"));
         stranger.commit(&flush, None).unwrap();
-        wait_until("the table to be back", || Plan::new(&desired, &observer.observe().unwrap().0).is_in_sync());
+        agent.wait_until("the table to be back", || Plan::new(&desired, &observer.observe().unwrap().0).is_in_sync());
         flood.next_phase();
         flood.wait_for_more(2000);
     }

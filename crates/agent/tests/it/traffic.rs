@@ -19,7 +19,7 @@ use nix::sys::socket::{
 };
 use nix::sys::time::TimeVal;
 
-use crate::support::agent::{PATIENCE, wait_until};
+use crate::support::agent::PATIENCE;
 use crate::support::engine::{ENGINES, mismatches, policy};
 use crate::support::random::{Random, config_of};
 
@@ -240,7 +240,7 @@ fn random_lists_and_destinations_are_treated_as_decided() {
                 .collect();
             agent.write_config(&config);
             let what = format!("{}: list {round} to be in force:\n{config}", engine.name);
-            wait_until(&what, || all_agree(&lab, &policy, &destinations));
+            agent.wait_until(&what, || all_agree(&lab, &policy, &destinations));
         }
     }
 }

@@ -66,6 +66,11 @@ impl Agent {
     pub fn wait_for_line(&self, text: &str) -> String {
         self.wait_for_log(|line| line.contains(text), PATIENCE).unwrap_or_else(|error| panic!("{text:?}: {error:#}"))
     }
+
+    /// As [`wait_until`], and quotes the agent's log when it never does.
+    pub fn wait_until(&self, what: &str, condition: impl FnMut() -> bool) {
+        assert!(holds_in_time(condition), "waited {PATIENCE:?} for: {what}{}", self.log_tail());
+    }
 }
 
 impl Deref for Agent {
@@ -87,10 +92,17 @@ fn config_path(directory: &Directory) -> PathBuf {
 }
 
 /// Waits until `condition` holds, looking again every few milliseconds; panics with `what` when it never does.
-pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+pub fn wait_until(what: &str, condition: impl FnMut() -> bool) {
+    assert!(holds_in_time(condition), "waited {PATIENCE:?} for: {what}");
+}
+
+fn holds_in_time(mut condition: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + PATIENCE;
     while !condition() {
-        assert!(Instant::now() < deadline, "waited {PATIENCE:?} for: {what}");
+        if Instant::now() > deadline {
+            return false;
+        }
         std::thread::sleep(Duration::from_millis(2));
     }
+    true
 }

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use ip_masq_agent::lab::{Host, Lab, addresses, source_address};
 use masq::cidr::{Cidr, Family};
+use nfnetlink::{BaseChain, Batch, Chain, ProtocolFamily, Socket, Table};
 use nix::sys::socket::{setsockopt, sockopt};
 
 use super::agent::wait_until;
@@ -21,6 +22,10 @@ const WINDOW: u64 = 128;
 
 /// Datagrams between two looks at the phase.
 const BURST: usize = 16;
+
+/// Between two bursts: tens of thousands of connections per second are a flood, and leave the processors to the agent and the
+/// table to the tests beside it.
+const PAUSE: Duration = Duration::from_micros(200);
 
 /// Source ports to send from, one after the other.
 const SOURCE_PORTS: usize = 64;
@@ -47,7 +52,11 @@ pub struct Count {
 pub struct Flood {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
+    /// One flood at a time: each fills the connection tracking table that all namespaces share.
+    _turn: MutexGuard<'static, ()>,
 }
+
+static TURN: Mutex<()> = Mutex::new(());
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -64,11 +73,11 @@ impl Flood {
     /// Starts sending, in phase 0, to all addresses of `exempt` and, in turn, to all of `masqueraded`. Once they are used up the
     /// next source port takes over, so each packet is the first of a connection.
     pub fn start(lab: &Lab, exempt: Vec<Cidr>, masqueraded: Vec<Cidr>) -> Flood {
+        // A test that failed during its turn is no reason for others to fail.
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        lab.node.run(keep_connection_tracking_on);
         // Entries of datagrams without an answer would pile up for half a minute each.
-        lab.node.run(|| {
-            let path = "/proc/sys/net/netfilter/nf_conntrack_udp_timeout";
-            std::fs::write(path, "1").unwrap_or_else(|error| panic!("cannot write {path}: {error}"));
-        });
+        lab.node.set_sysctl("net/netfilter/nf_conntrack_udp_timeout", "1").unwrap();
         let receiver = lab.outside.run(|| UdpSocket::bind(("0.0.0.0", PORT)).unwrap());
         // As much as an ordinary user may have; the window fits into the default already.
         setsockopt(&receiver, sockopt::RcvBuf, &(4 << 20)).unwrap();
@@ -82,7 +91,7 @@ impl Flood {
             thread::spawn(move || sending.send(&senders, &exempt, &masqueraded)),
             thread::spawn(move || receiving.receive(&receiver)),
         ];
-        Flood { shared, threads }
+        Flood { shared, threads, _turn: turn }
     }
 
     /// Begins the next phase and returns its number. Packets sent from now on belong to it; those of the phases before have
@@ -120,6 +129,18 @@ impl Drop for Flood {
     }
 }
 
+/// Adds a chain that uses connection tracking and does nothing, as other programs do on every node. Without one, the first rule to
+/// masquerade makes the kernel walk through all connections of the machine, behind a lock that vanishing namespaces hold for long.
+fn keep_connection_tracking_on() {
+    let table = Table::new(ProtocolFamily::Inet, "stranger");
+    let base = BaseChain { kind: "nat".to_owned(), hook: BaseChain::POSTROUTING, priority: 200, policy: None };
+    let chain = Chain { name: "postrouting".to_owned(), base: Some(base), ..Chain::default() };
+    let mut batch = Batch::new();
+    batch.add_table(&table);
+    batch.add_chain(table.reference(), &chain);
+    Socket::open().unwrap().commit(&batch, None).unwrap();
+}
+
 impl Shared {
     fn stopped(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
@@ -144,6 +165,7 @@ impl Shared {
             }
             self.sent.fetch_add(BURST as u64, Ordering::SeqCst);
             self.drain(WINDOW, &mut lost);
+            thread::sleep(PAUSE);
         }
     }
 
@@ -154,7 +176,6 @@ impl Shared {
         let mut seen = under_way(*lost);
         let mut since = Instant::now();
         while seen > left && !self.stopped() {
-            // Leaves the processors to whom the flood is to meet at work.
             thread::sleep(Duration::from_micros(20));
             let now = under_way(*lost);
             if now != seen {
