@@ -82,14 +82,14 @@ fn a_start_under_load_masquerades_no_exempt_packet_and_leaves_none_bare_once_rea
             let lab = Lab::open().unwrap();
             let flood = Flood::start(&lab, thousand_cidrs(), thousand_gaps());
             flood.wait_for_more(1000);
-            let mut agent = Agent::start(&lab.node, engine.args, Some(&config));
+            let mut agent = engine.launch(&lab, &Flags::default(), Some(&config));
             agent.wait_until_ready(PATIENCE).unwrap();
             let ready = flood.next_phase();
             flood.wait_for_more(4000);
-            assert_flooded(flood.count(Class::Exempt, |_| true), engine.name);
-            assert_flooded(flood.count(Class::Masqueraded, |phase| phase == ready), engine.name);
+            assert_flooded(flood.count(Class::Exempt, |_| true), &engine.to_string());
+            assert_flooded(flood.count(Class::Masqueraded, |phase| phase == ready), &engine.to_string());
             let before = flood.count(Class::Masqueraded, |phase| phase < ready);
-            assert!(before.wrong > 100, "{}: without rules packets leave bare: {before:?}", engine.name);
+            assert!(before.wrong > 100, "{engine}: without rules packets leave bare: {before:?}");
         }
     }
 }

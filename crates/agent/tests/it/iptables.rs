@@ -5,4 +5,3 @@ mod daemon;
 mod drift;
 mod failures;
 mod generations;
-mod traffic;

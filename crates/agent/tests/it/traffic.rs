@@ -33,7 +33,7 @@ fn assert_treated_as_decided(flags: &Flags, config: Option<&str>) {
         let lab = Lab::open().unwrap();
         let agent = engine.start(&lab, flags, config);
         let wrong = mismatches(&lab, &policy);
-        assert!(wrong.is_empty(), "{}:\n{}\n{}", engine.name, wrong.join("\n"), agent.log_tail());
+        assert!(wrong.is_empty(), "{engine}:\n{}\n{}", wrong.join("\n"), agent.log_tail());
     }
 }
 
@@ -106,7 +106,7 @@ fn with_random_fully_ports_are_scattered() {
         let seen = lab.probe_many(Host::Pod, &public(200)).unwrap();
         let kept = seen.into_iter().flatten().filter(|seen| seen.source.port() == seen.sent_from.port()).count();
         // One in 60,000 keeps its port by chance.
-        assert!(kept < 5, "{}: {kept} of 200 kept their port", engine.name);
+        assert!(kept < 5, "{engine}: {kept} of 200 kept their port");
     }
 }
 
@@ -123,8 +123,7 @@ fn each_port_range_is_used_in_proportion_to_its_size() {
         for seen in seen {
             let port = seen.unwrap().source.port();
             let range = to_ports.0.iter().position(|range| (range.first..=range.last).contains(&port));
-            *used.entry(range.unwrap_or_else(|| panic!("{}: port {port} is in no range", engine.name))).or_default() +=
-                1;
+            *used.entry(range.unwrap_or_else(|| panic!("{engine}: port {port} is in no range"))).or_default() += 1;
         }
         for (place, range) in to_ports.0.iter().enumerate() {
             let share = f64::from(range.size()) / to_ports.size() as f64;
@@ -132,7 +131,7 @@ fn each_port_range_is_used_in_proportion_to_its_size() {
             // Six standard deviations: by chance alone this fails once in 500 million runs.
             let slack = 6.0 * (expected * (1.0 - share)).sqrt();
             let used = f64::from(used.get(&place).copied().unwrap_or(0));
-            assert!((used - expected).abs() < slack, "{}: {range:?} {used} times, not {expected}", engine.name);
+            assert!((used - expected).abs() < slack, "{engine}: {range:?} {used} times, not {expected}");
         }
     }
 }
@@ -144,7 +143,7 @@ fn pings_have_no_ports_and_are_masqueraded_as_well() {
         let lab = Lab::open().unwrap();
         let _agent = engine.start(&lab, &flags, None);
         for (destination, expected) in [([8, 8, 8, 8], [198, 51, 100, 1]), ([10, 1, 2, 3], [10, 244, 0, 2])] {
-            assert_eq!(source_of_ping(&lab, destination.into()), Ipv4Addr::from(expected), "{}", engine.name);
+            assert_eq!(source_of_ping(&lab, destination.into()), Ipv4Addr::from(expected), "{engine}");
         }
     }
 }
@@ -184,12 +183,12 @@ fn ipv6_link_local_destinations_follow_their_own_key() {
             let (sent_from, seen) = probe_link_local(&lab);
             let policy = policy(&flags, Some(config));
             match decide(&policy, &facts(LINK_LOCAL.into(), Transport::Udp)).verdict {
-                Verdict::Exempt => assert_eq!(seen, sent_from, "{}: {config}", engine.name),
+                Verdict::Exempt => assert_eq!(seen, sent_from, "{engine}: {config}"),
                 // The output interface has one address that fits a link-local destination, and that is a link-local one.
                 Verdict::Masquerade(_) => {
-                    assert!(seen.ip().is_unicast_link_local(), "{}: {config}: {seen}", engine.name);
+                    assert!(seen.ip().is_unicast_link_local(), "{engine}: {config}: {seen}");
                 }
-                Verdict::Untouched => panic!("{}: {config}: IPv6 is on", engine.name),
+                Verdict::Untouched => panic!("{engine}: {config}: IPv6 is on"),
             }
         }
     }
@@ -239,7 +238,7 @@ fn random_lists_and_destinations_are_treated_as_decided() {
                 })
                 .collect();
             agent.write_config(&config);
-            let what = format!("{}: list {round} to be in force:\n{config}", engine.name);
+            let what = format!("{engine}: list {round} to be in force:\n{config}");
             agent.wait_until(&what, || all_agree(&lab, &policy, &destinations));
         }
     }

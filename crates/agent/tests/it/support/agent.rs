@@ -29,13 +29,24 @@ pub struct Agent {
 impl Agent {
     /// Starts the agent with `args`, its config file holding `config`, or missing. Does not wait for anything.
     pub fn start(namespace: &Namespace, args: &[&str], config: Option<&str>) -> Agent {
+        Agent::start_as(namespace, |_| program().to_owned(), args, config)
+    }
+
+    /// As [`Agent::start`], by a program that `prepare` may put into the agent's directory.
+    pub fn start_as(
+        namespace: &Namespace,
+        prepare: impl FnOnce(&Directory) -> PathBuf,
+        args: &[&str],
+        config: Option<&str>,
+    ) -> Agent {
         let directory = Directory::new();
+        let program = prepare(&directory);
         fs::create_dir(directory.join("config")).unwrap();
         let path = config_path(&directory);
         if let Some(text) = config {
             fs::write(&path, text).unwrap();
         }
-        let daemon = Daemon::start(namespace, program(), &arguments(&path, args), directory.path()).unwrap();
+        let daemon = Daemon::start(namespace, &program, &arguments(&path, args), directory.path()).unwrap();
         Agent { daemon, directory }
     }
 

@@ -1,7 +1,9 @@
 //! The ways to program the kernel that a test holds against the verdict function, and the policies it does so with.
 
+use std::fmt;
 use std::net::IpAddr;
 
+use ip_masq_agent::backend::iptables::version::Stack;
 use ip_masq_agent::lab::judge::{compare, facts};
 use ip_masq_agent::lab::probe::Transport;
 use ip_masq_agent::lab::{Host, Lab, addresses, can_probe};
@@ -10,23 +12,49 @@ use masq::config::{Config, Flags, Source};
 use masq::policy::Policy;
 use masq::verdict::decide;
 
-use super::agent::Agent;
+use super::agent::{Agent, PATIENCE};
+use super::iptables::agent_with_programs;
 
-/// A backend as the command line chooses it. Every traffic test runs once with each.
+/// A backend, and what it works with. Every traffic test runs once with each.
 #[derive(Debug, Clone, Copy)]
-pub struct Engine {
-    pub name: &'static str,
-    pub args: &'static [&'static str],
+pub enum Engine {
+    Nftables,
+    Iptables(Stack),
 }
 
-pub const ENGINES: [Engine; 1] = [Engine { name: "nftables", args: &["--backend=nftables"] }];
+pub const ENGINES: [Engine; 3] = [Engine::Nftables, Engine::Iptables(Stack::Nft), Engine::Iptables(Stack::Legacy)];
 
 impl Engine {
-    /// Starts the agent with this backend in the lab's node and waits until it is ready.
-    pub fn start(self, lab: &Lab, flags: &Flags, config: Option<&str>) -> Agent {
+    /// Starts the agent with this backend in the lab's node. Does not wait for anything.
+    pub fn launch(self, lab: &Lab, flags: &Flags, config: Option<&str>) -> Agent {
         let words = words(flags);
-        let args: Vec<&str> = self.args.iter().copied().chain(words.iter().map(String::as_str)).collect();
-        Agent::start_ready(&lab.node, &args, config)
+        let words = words.iter().map(String::as_str);
+        match self {
+            Engine::Nftables => {
+                let args: Vec<&str> = ["--backend=nftables"].into_iter().chain(words).collect();
+                Agent::start(&lab.node, &args, config)
+            }
+            Engine::Iptables(stack) => {
+                let args: Vec<&str> = ["--backend=iptables"].into_iter().chain(words).collect();
+                Agent::start_as(&lab.node, |directory| agent_with_programs(directory, stack), &args, config)
+            }
+        }
+    }
+
+    /// As [`Engine::launch`], and waits until the agent is ready.
+    pub fn start(self, lab: &Lab, flags: &Flags, config: Option<&str>) -> Agent {
+        let mut agent = self.launch(lab, flags, config);
+        agent.wait_until_ready(PATIENCE).unwrap();
+        agent
+    }
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Engine::Nftables => f.write_str("nftables"),
+            Engine::Iptables(stack) => write!(f, "iptables ({stack})"),
+        }
     }
 }
 

@@ -199,32 +199,24 @@ impl Node {
     }
 }
 
-/// A daemon with the programs of one stack in a namespace that is no [`Node`]; its lock is its own all the same.
-pub struct StackDaemon {
-    // Before the directory, which is to be removed after the daemon's end.
-    _daemon: Daemon,
-    _directory: Directory,
-}
-
-impl StackDaemon {
-    /// Starts it and waits until it is ready.
-    pub fn start_ready(namespace: &Namespace, stack: Stack, args: &[&str], config: &str) -> StackDaemon {
-        let directory = Directory::new();
-        link_programs(directory.path(), stack, "");
-        let config_path = directory.join("config");
-        fs::write(&config_path, config).unwrap();
-        let mut daemon = start_daemon(namespace, &directory, &config_path, args);
-        daemon.wait_until_ready(agent::PATIENCE).unwrap();
-        StackDaemon { _daemon: daemon, _directory: directory }
-    }
-}
-
 fn start_daemon(namespace: &Namespace, programs: &Directory, config: &Path, args: &[&str]) -> Daemon {
+    let arguments = daemon::arguments(config, ["--backend=iptables"].iter().chain(args));
+    Daemon::start(namespace, &wrap_agent(programs), &arguments, programs.path()).unwrap()
+}
+
+/// Puts the programs of a stack, under the names without it, into a directory, and besides them an agent that sees no others; the
+/// path of that.
+pub fn agent_with_programs(programs: &Directory, stack: Stack) -> PathBuf {
+    link_programs(programs.path(), stack, "");
+    wrap_agent(programs)
+}
+
+/// The built agent as a program that finds these programs alone, with a lock of their own.
+fn wrap_agent(programs: &Directory) -> PathBuf {
     let (path, agent) = (programs.path().display(), agent::program().display());
     let script = format!("#!/bin/sh\nexport PATH={path} XTABLES_LOCKFILE={path}/lock\nexec {agent} \"$@\"\n");
     write_program(programs, "agent", &script);
-    let arguments = daemon::arguments(config, ["--backend=iptables"].iter().chain(args));
-    Daemon::start(namespace, &programs.join("agent"), &arguments, programs.path()).unwrap()
+    programs.join("agent")
 }
 
 /// Written elsewhere and renamed, for a process forked off by another test may hold a file being written open for a moment.
