@@ -93,13 +93,13 @@ impl Backend {
     pub fn open(options: Options) -> Result<Backend> {
         let engine = match choose(options.choice) {
             Choice { chosen: detect::Backend::Nftables, reason } => {
-                log::info!("Backend: nftables, for {reason}");
+                log::info!("Backend: nftables ({reason})");
                 Engine::Nftables(OurTable::open(options.protect).context("nftables")?)
             }
             Choice { chosen: detect::Backend::Iptables, reason } => {
                 let iptables = Iptables::open(options.iptables()?).context("iptables")?;
                 let stack = iptables.stack();
-                log::info!("Backend: iptables, for {reason}; stack: {}, for {}", stack.chosen, stack.reason);
+                log::info!("Backend: iptables ({reason}), with {} ({})", stack.chosen, stack.reason);
                 Engine::Iptables(iptables)
             }
         };
