@@ -133,11 +133,7 @@ impl Iptables {
     }
 
     fn adopt_family(&mut self, family: Family) -> Result<Option<Vec<Rule>>> {
-        let stack = self.node.stack();
-        if !self.node.has_nat_table(family, stack) {
-            return Ok(None);
-        }
-        let tools = self.node.programs.tools(family, stack)?;
+        let tools = self.node.programs.tools(family, self.node.stack())?;
         let observed = self.node.observe(&tools, &self.chain)?;
         Ok(observed.rules(&self.chain).and_then(|saved| adopt::adopt(family, saved)))
     }

@@ -99,7 +99,10 @@ impl FamilyTable {
             self.warnings.push(Warning::NoRandomFully { family: self.family, version });
         }
         self.look_around(node, &pass, &observed, &mut kept);
-        self.leave_other_stack(node, chain, &mut kept);
+        // Programs that lie about their stack have just put our rules into what passes for the other one.
+        if node.has_nat_table(self.family, node.stack()) {
+            self.leave_other_stack(node, chain, &mut kept);
+        }
         Ok(kept)
     }
 

@@ -57,11 +57,15 @@ impl Node {
         }
     }
 
-    /// Reads the nat table; of `chain` and POSTROUTING as much as can be told by any means.
+    /// Reads the nat table, without any program where there is none; of `chain` and POSTROUTING as much as can be told by any means.
     ///
     /// # Errors
     /// The programs cannot be run or refuse.
     pub fn observe(&mut self, tools: &Tools, chain: &str) -> Result<Observed, ProgramError> {
+        // A program may lie about its stack, as wrappers do that imitate an old version.
+        if !Stack::ALL.into_iter().any(|stack| self.has_nat_table(tools.family(), stack)) {
+            return Ok(Observed::default());
+        }
         let observed = tools.observe(&self.runner)?;
         if !observed.is_incomplete {
             return Ok(observed);

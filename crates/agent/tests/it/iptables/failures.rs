@@ -81,7 +81,7 @@ fn programs_too_old_for_random_fully_are_used_without_and_with_a_warning() {
     for recorded in VECTORS["cases"].as_array().unwrap() {
         let Some(version) = recorded["iptables"].as_str().filter(|version| version.starts_with('v')) else { continue };
         for stack in Stack::ALL {
-            let node = Node::new(stack);
+            let node = Node::with_both_stacks(stack);
             make_old(&node, version);
             let case = case(recorded).unwrap();
             let mut opened = node.open(&case.chain);
