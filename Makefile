@@ -10,12 +10,11 @@ all: lint test
 
 ## demo: the whole thing at work in private namespaces, as root or as an ordinary user
 demo:
-	$(CARGO) build --release --locked -p ip-masq-agent
-	./target/release/ip-masq-agent demo
+	$(CARGO) run --release --locked -p ip-masq-agent -- demo
 
 ## test: all tests, with real kernels, namespaces and packets
 test: tools
-	$(NAMESPACED) $(CARGO) test --workspace --locked
+	$(NAMESPACED) $(CARGO) test --workspace --locked --no-fail-fast
 
 ## lint: formatting, clippy and documentation without a single warning
 lint:

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Error, Result, anyhow};
 use masq::config::Config;
 use masq::policy::Policy;
-use masq::schedule::{Schedule, Work};
+use masq::schedule::{FIGHTING_PAUSE, Schedule, Work};
 use nfnetlink::Generation;
 use nix::sys::signal::Signal;
 use sd_notify::NotifyState;
@@ -38,6 +38,9 @@ const AUTHORS_NAMED: usize = 4;
 
 /// Runs the daemon until a signal ends it, or, with `--once`, until the kernel holds the policy.
 pub fn run(options: DaemonOptions) -> ExitCode {
+    if options.once && options.cleanup_on_exit {
+        log::warn!("--cleanup-on-exit has no effect with --once: there would be nothing left of it");
+    }
     let outcome = Agent::start(options).and_then(Agent::turn);
     outcome.unwrap_or_else(|error| {
         log::error!("Cannot go on: {error:#}");
@@ -70,6 +73,8 @@ struct Agent {
     authors: Vec<Author>,
     /// Half the time that the service manager waits for a sign of life.
     watchdog: Option<Duration>,
+    /// Whether the pass had to put right what somebody else had changed.
+    has_healed: bool,
     /// Whether the service manager knows that the kernel holds a policy.
     was_ready: bool,
     report: Report,
@@ -100,6 +105,7 @@ impl Agent {
             config_valid: false,
             policy: None,
             in_force: InForce::Nothing,
+            has_healed: false,
             was_ready: false,
             established: false,
             made: VecDeque::new(),
@@ -168,6 +174,9 @@ impl Agent {
             Ok(()) => {
                 self.schedule.succeeded(work, began, now);
                 self.report.recovered();
+                if std::mem::take(&mut self.has_healed) && self.schedule.healed(now) {
+                    self.report.fighting(FIGHTING_PAUSE);
+                }
             }
             Err(error) => {
                 self.schedule.failed(work, began, now);
@@ -255,6 +264,7 @@ impl Agent {
         let place = self.backend.as_ref().map_or_else(String::new, Backend::place);
         if !outcome.changes.is_empty() && self.established {
             self.report.healed(&place, &outcome.changes, &self.authors, took);
+            self.has_healed = true;
         } else if !outcome.changes.is_empty() {
             self.report.applied(&place, &outcome.changes, took);
         }
@@ -276,11 +286,16 @@ impl Agent {
         if self.schedule.failures() == 0 && self.fingerprint.is_some() {
             return Some(if self.config_valid { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
-        (self.schedule.failures() >= ONCE_ATTEMPTS).then_some(ExitCode::FAILURE)
+        if self.schedule.failures() < ONCE_ATTEMPTS {
+            return None;
+        }
+        log::error!("--once: giving up after {ONCE_ATTEMPTS} attempts; the kernel does not hold the policy");
+        Some(ExitCode::FAILURE)
     }
 
     fn end(mut self, signal: Signal) -> ExitCode {
         notify(NotifyState::Stopping);
+        self.report.ending();
         if !self.options.cleanup_on_exit {
             log::info!("{signal}: ending; the rules stay in the kernel");
             return ExitCode::SUCCESS;

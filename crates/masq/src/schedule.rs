@@ -17,6 +17,13 @@ pub const LONGEST_POSTPONEMENT: Duration = Duration::from_secs(10);
 /// Longer resync intervals count as this one, about ten years: clocks overflow where people write "never" in nanoseconds.
 const LONGEST_RESYNC: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
+/// So many heals follow at once on what others do, one after the other.
+const HEALS_AT_ONCE: u32 = 100;
+
+/// The pause between heals beyond those: with another program that undoes each of them it would be a fight at full speed. One more heal
+/// at once is earned back in each such time.
+pub const FIGHTING_PAUSE: Duration = Duration::from_millis(500);
+
 /// A pass is followed by a rest of this many times its own duration, so that a flood of kernel events costs a bounded share of
 /// one CPU.
 const REST_PER_WORK: u32 = 3;
@@ -50,6 +57,11 @@ pub struct Schedule {
     /// No kernel-only pass before this: the rest after the last pass, or the backoff after a failure.
     rest_until: Option<Instant>,
     failures: u32,
+    /// When the last failed pass began.
+    failed_at: Option<Instant>,
+    /// How many of the heals that may follow at once are used up, and since when they are earned back.
+    heals: u32,
+    heals_since: Option<Instant>,
 }
 
 impl Schedule {
@@ -63,6 +75,9 @@ impl Schedule {
             kernel_due: None,
             rest_until: None,
             failures: 0,
+            failed_at: None,
+            heals: 0,
+            heals_since: None,
         }
     }
 
@@ -73,9 +88,13 @@ impl Schedule {
         self.config_due = Some(self.config_due.map_or(when, |due| due.min(when)));
     }
 
-    /// Somebody has changed the kernel's ruleset.
+    /// Somebody has changed the kernel's ruleset. That may have removed what a pass failed for, so a backoff ends.
     pub fn trigger_kernel(&mut self, now: Instant) {
         self.kernel_due = Some(self.kernel_due.map_or(now, |due| due.min(now)));
+        if let Some(failed_at) = self.failed_at {
+            let earliest = failed_at + FIRST_BACKOFF;
+            self.rest_until = self.rest_until.map(|rest| rest.min(earliest));
+        }
     }
 
     /// Puts the reading of a file that is being written to off until it has been quiet for `quiet`, or a finished change asks
@@ -110,6 +129,7 @@ impl Schedule {
     pub fn succeeded(&mut self, work: Work, began: Instant, now: Instant) {
         self.answered(work, began);
         self.failures = 0;
+        self.failed_at = None;
         let rest = now.saturating_duration_since(began).saturating_mul(REST_PER_WORK).min(LONGEST_REST);
         self.rest_until = Some(now + rest);
     }
@@ -120,8 +140,27 @@ impl Schedule {
         let pause = FIRST_BACKOFF.saturating_mul(1 << self.failures.min(16)).min(LONGEST_BACKOFF);
         self.failures = self.failures.saturating_add(1);
         self.rest_until = Some(now + pause);
+        self.failed_at = Some(now);
         self.kernel_due = Some(now);
         pause
+    }
+
+    /// The pass that ended at `now` had to put right what somebody else had changed. Answers whether that happens so often that the
+    /// next one has to wait.
+    pub fn healed(&mut self, now: Instant) -> bool {
+        let since = *self.heals_since.get_or_insert(now);
+        let earned = now.saturating_duration_since(since).as_nanos() / FIGHTING_PAUSE.as_nanos();
+        let earned = u32::try_from(earned).unwrap_or(u32::MAX);
+        if earned > 0 {
+            self.heals = self.heals.saturating_sub(earned);
+            self.heals_since = Some(since + FIGHTING_PAUSE.saturating_mul(earned));
+        }
+        self.heals = (self.heals + 1).min(HEALS_AT_ONCE);
+        let is_fight = self.heals == HEALS_AT_ONCE;
+        if is_fight {
+            self.rest_until = Some(now + FIGHTING_PAUSE);
+        }
+        is_fight
     }
 
     /// How many passes in a row have failed.
@@ -288,6 +327,32 @@ mod tests {
         assert!(schedule.due(t + ms(99)).is_empty());
         assert_eq!(schedule.wait(t), ms(100));
         assert_eq!(schedule.due(t + ms(100)), KERNEL);
+    }
+
+    #[test]
+    fn a_change_by_others_ends_a_long_backoff_but_not_the_first_pause() {
+        let t = start();
+        let mut schedule = settled(t);
+        for _ in 0..8 {
+            schedule.failed(KERNEL, t, t);
+        }
+        assert!(schedule.wait(t) > ms(10_000));
+        schedule.trigger_kernel(t + ms(10));
+        assert!(schedule.due(t + ms(99)).is_empty());
+        assert_eq!(schedule.due(t + ms(100)), KERNEL);
+    }
+
+    #[test]
+    fn a_hundred_heals_follow_at_once_and_a_fight_is_slowed_down() {
+        let t = start();
+        let mut schedule = settled(t);
+        let at_once = (0..500).take_while(|_| !schedule.healed(t)).count();
+        assert_eq!(at_once, 99);
+        schedule.trigger_kernel(t);
+        assert_eq!(schedule.wait(t), FIGHTING_PAUSE);
+        assert!(schedule.healed(t + ms(400)));
+        assert!(!schedule.healed(t + ms(60_000)), "peace has earned heals back");
+        assert!((0..90).all(|_| !schedule.healed(t + ms(60_001))));
     }
 
     #[test]

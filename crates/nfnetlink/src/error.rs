@@ -13,12 +13,12 @@ pub(crate) use attribute::attribute_path;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A system call failed.
-    #[error("cannot {action}: {source}")]
+    #[error("cannot {action}{}: {errno}", permission(errno))]
     System {
         /// What was tried, such as `open a netfilter socket`.
         action: &'static str,
         /// The kernel's answer.
-        source: io::Error,
+        errno: io::Error,
     },
     /// The kernel refused an operation; of a batch nothing was applied.
     #[error("{0}")]
@@ -77,6 +77,15 @@ pub enum Error {
         /// What is wrong.
         reason: &'static str,
     },
+}
+
+/// What is missing, where the kernel only says no.
+fn permission(errno: &io::Error) -> &'static str {
+    if errno.kind() == io::ErrorKind::PermissionDenied {
+        " (it takes CAP_NET_ADMIN in this network namespace)"
+    } else {
+        ""
+    }
 }
 
 /// An operation that the kernel refused, and what is known about why.

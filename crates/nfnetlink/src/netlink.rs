@@ -46,7 +46,7 @@ impl Netlink {
         flags: SockFlag,
         prepare: impl FnOnce(BorrowedFd<'_>) -> io::Result<()>,
     ) -> Result<Self, Error> {
-        let failed = |action| move |errno: Errno| Error::System { action, source: errno.into() };
+        let failed = |action| move |errno: Errno| Error::System { action, errno: errno.into() };
         let fd = socket(
             AddressFamily::Netlink,
             SockType::Raw,
@@ -59,7 +59,7 @@ impl Netlink {
         setsockopt(&fd, ExtAck, &true).map_err(failed(set_up))?;
         let seconds = i64::try_from(PATIENCE.as_secs()).unwrap_or(i64::MAX);
         setsockopt(&fd, ReceiveTimeout, &TimeVal::new(seconds, 0)).map_err(failed(set_up))?;
-        prepare(fd.as_fd()).map_err(|source| Error::System { action: set_up, source })?;
+        prepare(fd.as_fd()).map_err(|errno| Error::System { action: set_up, errno })?;
         bind(fd.as_raw_fd(), &NetlinkAddr::new(0, groups)).map_err(failed("bind the netfilter netlink socket"))?;
         let send_limit = getsockopt(&fd, SndBuf).map_err(failed(set_up))? - SEND_OVERHEAD;
         Ok(Self { fd, buffer: vec![0; BUFFER], send_limit })
@@ -78,7 +78,7 @@ impl Netlink {
                 Err(Errno::ENOBUFS) => return Err(Error::UnknownOutcome),
                 Err(errno) => {
                     let action = "send to the kernel";
-                    return Err(Error::System { action, source: errno.into() });
+                    return Err(Error::System { action, errno: errno.into() });
                 }
             }
         }
@@ -122,7 +122,7 @@ impl Netlink {
                 Err(Errno::ENOBUFS) => return Err(Error::UnknownOutcome),
                 Err(errno) => {
                     let action = "receive from the kernel";
-                    return Err(Error::System { action, source: errno.into() });
+                    return Err(Error::System { action, errno: errno.into() });
                 }
             };
             // Other processes can send to a netlink port, too.

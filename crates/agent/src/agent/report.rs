@@ -99,9 +99,29 @@ impl Report {
             [] => "by somebody unseen".to_owned(),
             authors => format!("by {}", listed(authors)),
         };
-        let untold = if untold > 0 { format!(", {untold} heals not told one by one") } else { String::new() };
+        let untold = match untold {
+            0 if self.heals.is_used_up() => ", the next ones are told as a number".to_owned(),
+            0 => String::new(),
+            untold => format!(", {untold} heals not told one by one"),
+        };
         let (took, changes) = (millis(took), listed(changes));
         log::warn!("Drift healed in {took}: {place} was changed {by}: {changes} (drifts so far: {total}{untold})");
+    }
+
+    /// Somebody undoes each heal.
+    pub fn fighting(&self, pause: Duration) {
+        log::error!(
+            "Another program keeps changing our rules as fast as they are healed; from now on they are healed every {}. Is a second \
+             agent with another config running on this node?",
+            millis(pause)
+        );
+    }
+
+    /// The daemon ends.
+    pub fn ending(&self) {
+        if self.heals.untold > 0 {
+            log::warn!("{} heals were not told one by one", self.heals.untold);
+        }
     }
 
     /// A pass failed; it is tried again after a pause.
@@ -127,6 +147,10 @@ struct Allowance {
 }
 
 impl Allowance {
+    fn is_used_up(&self) -> bool {
+        self.told == HEALS_TOLD
+    }
+
     /// Whether to tell, and then how many were not told since the last time.
     fn ask(&mut self, now: Instant) -> Option<u64> {
         if self.since.is_none_or(|since| now.saturating_duration_since(since) >= WINDOW) {

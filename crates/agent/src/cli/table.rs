@@ -116,7 +116,7 @@ const FLAGS: &[Flag] = &[
     Flag {
         name: "http-bind-address",
         value: Some("ADDRESS:PORT"),
-        help: "where to serve metrics and health; empty is nowhere",
+        help: "accepted for later: this version serves no metrics and health yet",
         origin: Origin::Own,
         commands: DAEMON,
         set: |f, v| utf8(v).and_then(bind_address).map(|address| f.http_bind_address = address),

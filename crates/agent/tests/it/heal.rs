@@ -1,6 +1,7 @@
 //! Whatever somebody does to the agent's table is put right, and said with the name of who did it.
 
 use std::net::IpAddr;
+use std::time::{Duration, Instant};
 
 use ip_masq_agent::lab::namespace::Namespace;
 use ip_masq_agent::lab::{Host, Lab};
@@ -117,6 +118,27 @@ fn a_set_of_another_type_under_our_name_is_healed() {
 #[test]
 fn a_dormant_table_is_healed() {
     is_healed(&["add table inet ip-masq-agent { flags dormant; }"]);
+}
+
+#[test]
+fn a_dormant_table_without_our_chain_is_healed() {
+    is_healed(&["add table inet ip-masq-agent { flags dormant; }; flush chain inet ip-masq-agent postrouting; \
+                 delete chain inet ip-masq-agent postrouting"]);
+    is_healed(&["delete table inet ip-masq-agent; add table inet ip-masq-agent { flags dormant; }"]);
+}
+
+#[test]
+fn a_fight_with_another_agent_is_told_and_slowed_down() {
+    let node = Namespace::open("node").unwrap();
+    let first = Agent::start_ready(&node, &[], Some("nonMasqueradeCIDRs: [11.0.0.0/8]\n"));
+    let second = Agent::start_ready(&node, &[], Some("nonMasqueradeCIDRs: [12.0.0.0/8]\n"));
+    first.wait_for_line("Another program keeps changing our rules");
+    second.wait_for_line("Another program keeps changing our rules");
+    let before = observe(&node).1;
+    let began = Instant::now();
+    wait_until("two seconds to pass", || began.elapsed() > Duration::from_secs(2));
+    let transactions = observe(&node).1.wrapping_sub(before);
+    assert!(transactions <= 16, "{transactions} transactions in two seconds");
 }
 
 #[test]

@@ -155,7 +155,8 @@ impl Plan {
     fn change_in_place(&mut self, desired: &Desired, observed: &Observed, flags: TableFlags) {
         if flags != desired.table.flags {
             self.changes.push(Change::SetTableFlags(flags));
-            self.switch.add_table(&desired.table);
+            // In a transaction of its own: the kernel refuses a new base chain in a table that was dormant when it began.
+            self.prepare.add_table(&desired.table);
         }
         self.counters(desired, observed);
         self.sets(desired, observed);
@@ -318,7 +319,7 @@ fn zero(name: &str) -> Counter {
 }
 
 /// What only `wanted` holds and what only `found` holds; both ascending and without duplicates.
-fn difference(wanted: &[Interval], found: &[Interval]) -> (Vec<Interval>, Vec<Interval>) {
+pub(super) fn difference(wanted: &[Interval], found: &[Interval]) -> (Vec<Interval>, Vec<Interval>) {
     let (mut missing, mut unwanted) = (Vec::new(), Vec::new());
     let (mut wanted, mut found) = (wanted.iter().peekable(), found.iter().peekable());
     loop {
