@@ -2,6 +2,7 @@
 
 pub mod adopt;
 pub mod comment;
+pub mod compare;
 pub mod desired;
 pub mod exec;
 pub mod family;

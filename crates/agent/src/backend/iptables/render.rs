@@ -75,7 +75,7 @@ fn write_word(words: &mut String, option: &str, value: &str) {
 }
 
 /// A backslash or quote in the comment, which only a chain's name can bring along, would be taken for syntax.
-fn comment_match(text: &str) -> String {
+pub(super) fn comment_match(text: &str) -> String {
     format!("-m comment --comment \"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 

@@ -105,10 +105,7 @@ fn a_first_pass_on_a_fresh_node_starts_three_programs_per_family() {
         let policy = Policy::new(&Config::default_for(&Flags { enable_ipv6: true, ..Flags::default() }));
         opened.want(&policy).changes();
         let calls = |base: &str| {
-            ["--version", "-restore -w 1 --noflush", "-save -t nat"].map(|end| match end.strip_prefix("--") {
-                Some(_) => format!("{base} {end}"),
-                None => format!("{base}{end}"),
-            })
+            [format!("{base} --version"), format!("{base}-restore -w 1 --noflush"), format!("{base}-save -t nat")]
         };
         assert_eq!(node.take_calls(), [calls("iptables"), calls("ip6tables")].concat());
     }
