@@ -193,7 +193,7 @@ impl Agent {
                 choice: self.options.backend,
                 chain: self.options.masq_chain.clone(),
                 protect: self.options.protect_table,
-                interrupt: self.events.interrupt()?,
+                interrupt: Some(self.events.interrupt()?),
             };
             self.backend = Some(Backend::open(options)?);
         }

@@ -1,6 +1,8 @@
 //! How a policy gets into the kernel: what the loop has to know of a backend, whichever it is.
 
+pub mod compare;
 pub mod detect;
+pub mod difference;
 pub mod iptables;
 pub mod nftables;
 
@@ -21,6 +23,8 @@ use crate::cli::BackendChoice;
 #[derive(Debug)]
 pub struct Backend {
     engine: Engine,
+    /// Why this one.
+    choice: Choice<detect::Backend>,
     options: Options,
     /// Whether what an earlier run left with the other backend is still to be removed.
     other_due: bool,
@@ -43,8 +47,8 @@ pub struct Options {
     pub chain: String,
     /// Whether other programs are to be kept from our nftables table.
     pub protect: bool,
-    /// When this becomes readable, running programs are given up.
-    pub interrupt: OwnedFd,
+    /// When this becomes readable, running programs are given up; `None` for never.
+    pub interrupt: Option<OwnedFd>,
 }
 
 /// How the kernel's present state is found out.
@@ -91,19 +95,21 @@ impl Backend {
     /// # Errors
     /// The kernel has no nf_tables, or there are no iptables programs.
     pub fn open(options: Options) -> Result<Backend> {
-        let engine = match choose(options.choice) {
-            Choice { chosen: detect::Backend::Nftables, reason } => {
+        let choice = choose(options.choice);
+        let Choice { chosen, reason } = &choice;
+        let engine = match chosen {
+            detect::Backend::Nftables => {
                 log::info!("Backend: nftables ({reason})");
                 Engine::Nftables(OurTable::open(options.protect).context("nftables")?)
             }
-            Choice { chosen: detect::Backend::Iptables, reason } => {
+            detect::Backend::Iptables => {
                 let iptables = Iptables::open(options.iptables()?).context("iptables")?;
                 let stack = iptables.stack();
                 log::info!("Backend: iptables ({reason}), with {} ({})", stack.chosen, stack.reason);
                 Engine::Iptables(iptables)
             }
         };
-        Ok(Backend { engine, options, other_due: true })
+        Ok(Backend { engine, choice, options, other_due: true })
     }
 
     /// What the log calls the place of our rules.
@@ -200,8 +206,9 @@ impl Backend {
 
 impl Options {
     fn iptables(&self) -> Result<iptables::Options> {
-        let interrupt = self.interrupt.try_clone().context("cannot duplicate a descriptor")?;
-        Ok(iptables::Options { interrupt: Some(interrupt), ..iptables::Options::new(&self.chain, search_path()) })
+        let interrupt = self.interrupt.as_ref().map(OwnedFd::try_clone).transpose();
+        let interrupt = interrupt.context("cannot duplicate a descriptor")?;
+        Ok(iptables::Options { interrupt, ..iptables::Options::new(&self.chain, search_path()) })
     }
 }
 

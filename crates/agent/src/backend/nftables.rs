@@ -1,5 +1,6 @@
 //! The nftables backend: observe the agent's table, plan, commit, over netlink alone.
 
+pub mod compare;
 pub mod desired;
 pub mod observed;
 pub mod ours;
@@ -7,15 +8,16 @@ pub mod plan;
 
 use std::time::{Duration, Instant};
 
-use nfnetlink::{Batch, Error, Generation, ProtocolFamily, Refusal, Socket, TableRef};
+use nfnetlink::{Batch, Error, Generation, ProtocolFamily, Refusal, Socket, TableFlags, TableRef};
 use nix::errno::Errno;
 
 use masq::policy::Policy;
 
-use self::desired::{Desired, TABLE};
+use self::desired::{Desired, PROTECTED, TABLE};
 use self::observed::Observed;
 use self::plan::{By, Plan};
 use super::Look;
+use super::difference::Group;
 
 const OUR_TABLE: TableRef<'static> = (ProtocolFamily::Inet, TABLE);
 
@@ -132,6 +134,18 @@ impl Nftables {
         }
     }
 
+    /// Reads the agent's table and compares it with a policy; nothing is changed. Whether the table is protected is no part of a policy.
+    ///
+    /// # Errors
+    /// As [`Nftables::observe`].
+    pub fn compare(&mut self, policy: &Policy) -> Result<Vec<Group>, Error> {
+        let (observed, _) = self.observe()?;
+        let mut desired = Desired::new(policy, false);
+        let found = observed.table.as_ref().map_or(desired.table.flags, |table| table.flags);
+        desired.table.flags = TableFlags(found.0 & PROTECTED.0);
+        Ok(compare::groups(&desired, &observed))
+    }
+
     /// The generations made by this socket since the last call, failed passes included.
     pub fn take_made(&mut self) -> Vec<Generation> {
         std::mem::take(&mut self.made)
@@ -155,12 +169,20 @@ impl Nftables {
         self.socket.generation()
     }
 
+    /// Whether there is an agent's table, whatever is in it.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn has_table(&mut self) -> Result<bool, Error> {
+        Ok(self.socket.table(OUR_TABLE)?.is_some())
+    }
+
     /// Deletes the agent's table; answers whether it was there.
     ///
     /// # Errors
     /// The kernel refuses.
     pub fn cleanup(&mut self) -> Result<bool, Error> {
-        if self.socket.table(OUR_TABLE)?.is_none() {
+        if !self.has_table()? {
             return Ok(false);
         }
         let mut batch = Batch::new();

@@ -150,7 +150,9 @@ fn as_saved(rule: &Rule) -> String {
         }
     };
     let mut words = Vec::new();
-    words.extend(destination.map(|block| block.cidr).filter(|cidr| cidr.prefix_len() > 0).map(|cidr| format!("-d {cidr}")));
+    words.extend(
+        destination.map(|block| block.cidr).filter(|cidr| cidr.prefix_len() > 0).map(|cidr| format!("-d {cidr}")),
+    );
     words.extend(ports.map(|ports| format!("-p {}", ports.protocol)));
     words.push(render::comment_match(text));
     let probability = ports.and_then(|ports| ports.probability());

@@ -9,6 +9,7 @@ use super::desired::Desired;
 use super::plan::Plan;
 use super::{Nftables, Outcome};
 use crate::backend::Look;
+use crate::backend::difference::Group;
 
 /// A transaction with more elements than this is committed without listening: the kernel makes a notice of each element for whoever
 /// listens, which takes several times as long as the rest.
@@ -88,6 +89,14 @@ impl OurTable {
         }
         kept.made = self.nftables.take_made();
         kept
+    }
+
+    /// Compares the table with a policy; nothing is changed.
+    ///
+    /// # Errors
+    /// The table cannot be read.
+    pub fn compare(&mut self, policy: &Policy) -> Result<Vec<Group>, Error> {
+        self.nftables.compare(policy)
     }
 
     /// The generation the ruleset is in now.
