@@ -185,9 +185,9 @@ impl Agent {
         }
     }
 
-    /// Opened before the first look at the kernel, so that no change falls between look and watch.
+    /// The notices are listened to before the first look at the kernel, so that no change falls in between.
     fn open_kernel(&mut self) -> Result<()> {
-        self.events.watch_kernel()?;
+        let listening = self.events.watch_kernel();
         if self.backend.is_none() {
             let options = backend::Options {
                 choice: self.options.backend,
@@ -197,7 +197,13 @@ impl Agent {
             };
             self.backend = Some(Backend::open(options)?);
         }
-        Ok(())
+        match listening {
+            Err(error) if self.backend.as_ref().is_some_and(Backend::does_without_notices) => {
+                log::warn!("Changes by others will only be seen at the next resync: {error:#}");
+                Ok(())
+            }
+            other => other,
+        }
     }
 
     /// A bad config is no failure: there is always something else to keep in force.
@@ -249,7 +255,9 @@ impl Agent {
         let events = &mut self.events;
         let look = if work.kernel { Look::Afresh } else { Look::IfChanged };
         let outcome = backend.reconcile(look, || events.ignore_kernel());
-        events.watch_kernel()?;
+        if !backend.does_without_notices() {
+            events.watch_kernel()?;
+        }
         // What others committed while nobody listened has left its trace in the generation.
         if outcome.generation.is_some() && backend.generation()? != outcome.generation {
             self.schedule.trigger_kernel(Instant::now());

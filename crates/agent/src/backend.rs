@@ -33,9 +33,9 @@ pub struct Backend {
 #[derive(Debug)]
 enum Engine {
     /// One table of our own, over netlink.
-    Nftables(OurTable),
+    Nftables(Box<OurTable>),
     /// A chain in the nat tables of iptables.
-    Iptables(Iptables),
+    Iptables(Box<Iptables>),
 }
 
 /// How a backend is opened.
@@ -100,16 +100,24 @@ impl Backend {
         let engine = match chosen {
             detect::Backend::Nftables => {
                 log::info!("Backend: nftables ({reason})");
-                Engine::Nftables(OurTable::open(options.protect).context("nftables")?)
+                Engine::Nftables(Box::new(OurTable::open(options.protect).context("nftables")?))
             }
             detect::Backend::Iptables => {
                 let iptables = Iptables::open(options.iptables()?).context("iptables")?;
                 let stack = iptables.stack();
                 log::info!("Backend: iptables ({reason}), with {} ({})", stack.chosen, stack.reason);
-                Engine::Iptables(iptables)
+                Engine::Iptables(Box::new(iptables))
             }
         };
         Ok(Backend { engine, choice, options, other_due: true })
+    }
+
+    /// Whether the backend works where the kernel has no nf_tables, and so tells nobody of changes.
+    pub fn does_without_notices(&self) -> bool {
+        match &self.engine {
+            Engine::Nftables(_) => false,
+            Engine::Iptables(_) => true,
+        }
     }
 
     /// What the log calls the place of our rules.
