@@ -5,6 +5,7 @@ pub mod backend;
 pub mod cli;
 pub mod config_file;
 pub mod events;
+pub mod foreign;
 pub mod lab;
 pub mod log;
 pub mod tools;

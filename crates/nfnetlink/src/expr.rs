@@ -26,6 +26,10 @@ pub struct MetaKey(pub u32);
 impl MetaKey {
     /// Packet mark, 4 bytes in host order.
     pub const MARK: Self = Self(3);
+    /// Index of the input interface, 4 bytes in host order.
+    pub const IIF: Self = Self(4);
+    /// Index of the output interface, 4 bytes in host order.
+    pub const OIF: Self = Self(5);
     /// Name of the input interface, 16 bytes padded with zeros.
     pub const IIFNAME: Self = Self(6);
     /// Name of the output interface, 16 bytes padded with zeros.

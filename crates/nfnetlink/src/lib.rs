@@ -8,6 +8,8 @@ pub mod object;
 
 pub mod expr;
 
+mod extension;
+
 mod batch;
 mod syntax;
 
@@ -24,9 +26,10 @@ mod socket;
 pub use batch::{Batch, Operation};
 pub use error::{Error, Refusal};
 pub use expr::Expr;
+pub use extension::{Extension, ExtensionKind};
 pub use monitor::{Event, Monitor};
 pub use object::{
     BaseChain, Chain, Counter, Elements, Flowtable, Generation, Interval, NamedObject, ObjectKind, ProtocolFamily,
     Rule, Set, SetFlags, Table, TableFlags, TableRef,
 };
-pub use socket::{Dump, Socket};
+pub use socket::{Dump, Located, Socket};

@@ -16,7 +16,7 @@ use crate::wire::{Attributes, MESSAGE_HEADER, Message, Messages};
 mod dump;
 mod request;
 
-pub use dump::Dump;
+pub use dump::{Dump, Located};
 
 /// A netfilter socket, in the network namespace of the thread that opened it.
 ///

@@ -23,6 +23,23 @@ pub struct Dump<T> {
     pub generation_low16: Option<u16>,
 }
 
+/// Something that a dump over all tables found, and the table it is in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Located<T> {
+    /// Family of the table.
+    pub family: ProtocolFamily,
+    /// Name of the table.
+    pub table: String,
+    /// What was found.
+    pub item: T,
+}
+
+impl<T> Located<T> {
+    fn new(family: u8, table: String, item: T) -> Self {
+        Self { family: ProtocolFamily::from_number(family), table, item }
+    }
+}
+
 /// Dumps of the ruleset. Each fails with [`Error::Torn`] when the ruleset changed meanwhile, or as
 /// any request; [`Socket::snapshot`] runs several that belong together.
 impl Socket {
@@ -42,6 +59,47 @@ impl Socket {
     pub fn chains(&mut self, table: TableRef<'_>) -> Result<Dump<Vec<Chain>>, Error> {
         let request = of(table, uapi::NFT_MSG_GETCHAIN, "dump chains");
         self.collect_of(request, (table, uapi::NFTA_CHAIN_TABLE), decode::chain)
+    }
+
+    /// The chains of all tables of all families, in the order in which they were made, table by table.
+    ///
+    /// # Errors
+    /// See above.
+    pub fn all_chains(&mut self) -> Result<Dump<Vec<Located<Chain>>>, Error> {
+        let request =
+            Request { kind: uapi::NFT_MSG_GETCHAIN, family: ProtocolFamily::Unspec, action: "dump all chains" };
+        self.collect(
+            request,
+            |_| {},
+            |family, found| {
+                let chain = decode::chain(found)?;
+                Some(Some(Located::new(family, found.text(uapi::NFTA_CHAIN_TABLE)?, chain)))
+            },
+        )
+    }
+
+    /// The rules of all tables of all families for whose chain `wanted` is true, chain by chain and in order of evaluation. The
+    /// kernel sends the others too, but they are not taken apart.
+    ///
+    /// # Errors
+    /// See above.
+    pub fn all_rules(
+        &mut self,
+        wanted: impl Fn(TableRef<'_>, &str) -> bool,
+    ) -> Result<Dump<Vec<Located<Rule>>>, Error> {
+        let request = Request { kind: uapi::NFT_MSG_GETRULE, family: ProtocolFamily::Unspec, action: "dump all rules" };
+        self.collect(
+            request,
+            |_| {},
+            |family, found| {
+                let (table, chain) = (found.text(uapi::NFTA_RULE_TABLE)?, found.text(uapi::NFTA_RULE_CHAIN)?);
+                if !wanted((ProtocolFamily::from_number(family), &table), &chain) {
+                    return Some(None);
+                }
+                let rule = decode::rule(found)?;
+                Some(Some(Located::new(family, table, rule)))
+            },
+        )
     }
 
     /// The rules of a table, chain by chain and in order of evaluation.

@@ -206,6 +206,8 @@ type Spans = (Option<(Register, Register)>, Option<(Register, Register)>);
 fn meta(key: MetaKey) -> (String, Kind) {
     let (text, kind) = match key {
         MetaKey::MARK => ("meta mark", Kind::Mark),
+        MetaKey::IIF => ("iif", Kind::HostEndian),
+        MetaKey::OIF => ("oif", Kind::HostEndian),
         MetaKey::IIFNAME => ("iifname", Kind::Interface),
         MetaKey::OIFNAME => ("oifname", Kind::Interface),
         MetaKey::NFPROTO => ("meta nfproto", Kind::Nfproto),

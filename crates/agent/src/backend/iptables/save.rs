@@ -29,22 +29,27 @@ impl Observed {
     /// Reads what a save program printed. Other tables than nat are passed over. Any text is taken: what is no line of a save
     /// means nothing.
     pub fn parse(text: &str) -> Observed {
+        Observed::parse_table(text, "nat")
+    }
+
+    /// The same for a table of any name.
+    pub fn parse_table(text: &str, wanted: &str) -> Observed {
         let mut observed = Observed::default();
         let mut within = Section::Outside;
         for line in text.lines() {
             match (line.split_at_checked(1), within) {
                 (Some(("#", remark)), _) if is_incompatible(remark) => observed.is_incomplete = true,
-                (Some(("*", table)), _) => within = if table == "nat" { Section::Nat } else { Section::Outside },
-                (_, Section::Nat) if line == "COMMIT" => within = Section::Outside,
-                (Some((":", chain)), Section::Nat) => {
+                (Some(("*", table)), _) => within = if table == wanted { Section::Wanted } else { Section::Outside },
+                (_, Section::Wanted) if line == "COMMIT" => within = Section::Outside,
+                (Some((":", chain)), Section::Wanted) => {
                     let name = chain.split(' ').next().unwrap_or_default();
                     observed.chains.entry(name.to_owned()).or_default();
                 }
-                (_, Section::Nat) => observed.read_rule(line),
+                (_, Section::Wanted) => observed.read_rule(line),
                 (_, Section::Outside) => {}
             }
         }
-        observed.is_incomplete |= within == Section::Nat;
+        observed.is_incomplete |= within == Section::Wanted;
         observed
     }
 
@@ -100,7 +105,7 @@ fn is_of_the_agent(rule: &SavedRule) -> bool {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Section {
-    Nat,
+    Wanted,
     Outside,
 }
 

@@ -1,0 +1,146 @@
+//! Matches and targets of iptables that nf_tables carries for iptables-nft, by the C structures of the kernel's headers.
+
+use std::net::IpAddr;
+
+use masq::cidr::Family;
+use nfnetlink::Extension;
+
+use super::condition::{AddressTypes, Question, Test};
+use super::native::address;
+use super::{Action, SnatTo};
+
+/// What a match comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Condition {
+    /// It matches everything and says something to people.
+    Comment(String),
+    /// Conditions.
+    Tests(Vec<Test>),
+}
+
+/// What a match asks; a layout that is not known stays an opaque condition.
+pub(super) fn condition(extension: &Extension<'_>) -> Condition {
+    let bytes = extension.parameters;
+    let known = match (extension.name.as_str(), extension.revision) {
+        ("comment", 0) => return Condition::Comment(text(bytes)),
+        ("addrtype", revision) => address_types(bytes, revision),
+        ("mark", 1) => mark(bytes),
+        ("tcp", 0) => tcp(bytes),
+        ("udp", 0) => udp(bytes),
+        _ => None,
+    };
+    Condition::Tests(known.unwrap_or_else(|| vec![Test::opaque(format!("-m {}", extension.name))]))
+}
+
+/// What a target does, and how iptables writes that.
+pub(super) fn target(extension: &Extension<'_>, family: Option<Family>) -> (Action, String) {
+    let bytes = extension.parameters;
+    let named = format!("-j {}", extension.name);
+    match extension.name.as_str() {
+        "MASQUERADE" => (Action::Masquerade, named),
+        "SNAT" => match snat(bytes, extension.revision, family) {
+            Some(to @ SnatTo::Addresses(first, last)) if first == last => {
+                (Action::Snat(to), format!("{named} --to-source {first}"))
+            }
+            Some(to @ SnatTo::Addresses(first, last)) => {
+                (Action::Snat(to), format!("{named} --to-source {first}-{last}"))
+            }
+            Some(to) => (Action::Snat(to), named),
+            None => (Action::Snat(SnatTo::Unknown), named),
+        },
+        "DNAT" | "REDIRECT" | "NETMAP" | "TPROXY" => (Action::Translate, named),
+        "NOTRACK" => (Action::Notrack, named),
+        "CT" => match number(bytes, 0).is_some_and(|flags| flags & CT_NOTRACK != 0) {
+            true => (Action::Notrack, format!("{named} --notrack")),
+            false => (Action::Continue, named),
+        },
+        "MARK" | "CONNMARK" => (Action::SetMark, named),
+        "LOG" | "NFLOG" | "TCPMSS" | "TOS" | "DSCP" | "TTL" | "HL" | "CLASSIFY" | "CHECKSUM" | "SET" => {
+            (Action::Continue, named)
+        }
+        _ => (Action::Opaque, named),
+    }
+}
+
+/// `XT_CT_NOTRACK` of `struct xt_ct_target_info`.
+const CT_NOTRACK: u16 = 1;
+
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+/// `struct xt_addrtype_info_v1`: source, destination, flags. Of revision 0 the two inversions are numbers behind them.
+fn address_types(bytes: &[u8], revision: u32) -> Option<Vec<Test>> {
+    const INVERT_SOURCE: u32 = 1;
+    const INVERT_DESTINATION: u32 = 2;
+    let (source, destination) = (number(bytes, 0)?, number(bytes, 2)?);
+    let (invert_source, invert_destination) = match revision {
+        0 => (word(bytes, 4)? != 0, word(bytes, 8)? != 0),
+        1 => match word(bytes, 4)? {
+            flags if flags & !(INVERT_SOURCE | INVERT_DESTINATION) == 0 => {
+                (flags & INVERT_SOURCE != 0, flags & INVERT_DESTINATION != 0)
+            }
+            // Restricted to a link.
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let types = |types: u16| AddressTypes(u32::from(types));
+    let source = (source != 0).then(|| Test { question: Question::SourceType(types(source)), negated: invert_source });
+    let destination = (destination != 0)
+        .then(|| Test { question: Question::DestinationType(types(destination)), negated: invert_destination });
+    Some(source.into_iter().chain(destination).collect())
+}
+
+/// `struct xt_mark_mtinfo1`: mark, mask, invert.
+fn mark(bytes: &[u8]) -> Option<Vec<Test>> {
+    let question = Question::Mark { value: word(bytes, 0)?, mask: word(bytes, 4)? };
+    Some(vec![Test { question, negated: *bytes.get(8)? != 0 }])
+}
+
+/// `struct xt_tcp`: two source ports, two destination ports, option, two bytes of flags, inversions.
+fn tcp(bytes: &[u8]) -> Option<Vec<Test>> {
+    const FLAGS_OR_OPTION: u8 = 0x0c;
+    let inversions = *bytes.get(11)?;
+    let plain = bytes[8] == 0 && bytes[9] == 0 && inversions & FLAGS_OR_OPTION == 0;
+    plain.then(|| ports(bytes, inversions))?
+}
+
+/// `struct xt_udp`: two source ports, two destination ports, inversions.
+fn udp(bytes: &[u8]) -> Option<Vec<Test>> {
+    ports(bytes, *bytes.get(8)?)
+}
+
+fn ports(bytes: &[u8], inversions: u8) -> Option<Vec<Test>> {
+    let test = |offset, bit: u8, question: fn(u16, u16) -> Question| {
+        let (first, last) = (number(bytes, offset)?, number(bytes, offset + 2)?);
+        let negated = inversions & bit != 0;
+        let all = (first, last) == (0, u16::MAX) && !negated;
+        Some((!all).then(|| Test { question: question(first, last), negated }))
+    };
+    Some(test(0, 1, Question::SourcePort)?.into_iter().chain(test(4, 2, Question::DestinationPort)?).collect())
+}
+
+/// IPv4, revision 0: `struct nf_nat_ipv4_multi_range_compat`, whose one range has flags and two addresses of 4 bytes. Otherwise
+/// `struct nf_nat_range` or `nf_nat_range2`, which begin with flags and two addresses of 16 bytes.
+fn snat(bytes: &[u8], revision: u32, family: Option<Family>) -> Option<SnatTo> {
+    const MAP_IPS: u32 = 1;
+    let (flags, first, last) = match (revision, family?) {
+        (0, Family::Ipv4) => (word(bytes, 4)?, bytes.get(8..12)?, bytes.get(12..16)?),
+        (1 | 2, Family::Ipv4) => (word(bytes, 0)?, bytes.get(4..8)?, bytes.get(20..24)?),
+        (1 | 2, Family::Ipv6) => (word(bytes, 0)?, bytes.get(4..20)?, bytes.get(20..36)?),
+        _ => return None,
+    };
+    let (first, last): (IpAddr, IpAddr) = (address(first)?, address(last)?);
+    Some(if flags & MAP_IPS != 0 { SnatTo::Addresses(first, last) } else { SnatTo::Ports })
+}
+
+/// A number of 16 bits in the byte order of this machine, as all these structures hold them.
+fn number(bytes: &[u8], offset: usize) -> Option<u16> {
+    bytes.get(offset..offset + 2)?.try_into().ok().map(u16::from_ne_bytes)
+}
+
+fn word(bytes: &[u8], offset: usize) -> Option<u32> {
+    bytes.get(offset..offset + 4)?.try_into().ok().map(u32::from_ne_bytes)
+}
