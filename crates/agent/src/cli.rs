@@ -18,8 +18,8 @@ use self::flags::Flags;
 pub use self::flags::{Flag, Origin};
 use self::go_flags::{Stop, Words};
 pub use self::options::{
-    BackendChoice, CheckOptions, Command, DEFAULT_CONFIG_PATH, DaemonOptions, DemoOptions, OutputFormat, RenderOptions,
-    Topic,
+    BackendChoice, CheckOptions, Command, DEFAULT_CONFIG_PATH, DaemonOptions, DemoOptions, NodeOptions, OutputFormat,
+    RenderOptions, Topic,
 };
 pub use self::table::flags;
 pub use self::usage::usage;
@@ -49,6 +49,7 @@ pub fn parse(args: &[OsString]) -> Result<Command, Refusal> {
         Topic::Daemon => daemon(flags, &words).map(|options| Command::Daemon(Box::new(options))),
         Topic::Check => check(flags, &words).map(Command::Check).map_err(usage),
         Topic::Render => render(flags, &words).map(Command::Render).map_err(usage),
+        Topic::Diff => node(flags, &words).map(Command::Diff).map_err(usage),
         Topic::Demo => demo(flags, &words).map(Command::Demo).map_err(usage),
     }
 }
@@ -121,6 +122,18 @@ fn render(flags: Flags, words: &Words) -> Result<RenderOptions, String> {
     Ok(RenderOptions {
         policy: policy(&flags, words)?,
         config_path: words.gave("config").then_some(flags.config),
+        backend: flags.backend,
+        masq_chain: flags.masq_chain,
+        output: flags.output,
+    })
+}
+
+fn node(flags: Flags, words: &Words) -> Result<NodeOptions, String> {
+    no_words(words)?;
+    Ok(NodeOptions {
+        policy: policy(&flags, words)?,
+        config_path: words.gave("config").then_some(flags.config),
+        strict: flags.strict,
         backend: flags.backend,
         masq_chain: flags.masq_chain,
         output: flags.output,
@@ -315,7 +328,7 @@ mod tests {
 
     #[test]
     fn every_usage_text_names_all_flags_of_its_command() {
-        for topic in [Topic::Daemon, Topic::Check, Topic::Render, Topic::Demo] {
+        for topic in [Topic::Daemon].into_iter().chain(Topic::TOOLS) {
             let text = usage(topic);
             for flag in table::flags() {
                 let mut rows = text.lines().filter_map(|line| line.strip_prefix("  -")?.split(' ').next());
@@ -346,7 +359,7 @@ mod tests {
             .prop_map(|(dashes, name, equals, value)| format!("{dashes}{name}{equals}{value}").into_bytes());
         proptest::prop_oneof![
             4 => flag,
-            1 => proptest::sample::select(vec!["check", "render", "demo"]).prop_map(|tool| tool.as_bytes().to_vec()),
+            1 => proptest::sample::select(vec!["check", "render", "diff", "demo"]).prop_map(|tool| tool.as_bytes().to_vec()),
             1 => proptest::collection::vec(proptest::num::u8::ANY, 0..8),
         ]
     }

@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         Ok(Command::Daemon(options)) => daemon(*options),
         Ok(Command::Check(options)) => tools::check::run(&options),
         Ok(Command::Render(options)) => tools::render::run(&options),
+        Ok(Command::Diff(options)) => tools::diff::run(&options),
         Ok(Command::Demo(options)) => tools::demo::run(&options),
         Ok(Command::Version) => {
             print(&format!("ip-masq-agent {VERSION}\n"));

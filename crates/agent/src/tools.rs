@@ -2,7 +2,9 @@
 
 pub mod check;
 pub mod demo;
+pub mod diff;
 mod input;
+mod node;
 pub mod output;
 pub mod render;
 

@@ -18,6 +18,8 @@ pub enum Command {
     Check(CheckOptions),
     /// Print what the daemon would load.
     Render(RenderOptions),
+    /// Say how the kernel differs from the policy.
+    Diff(NodeOptions),
     /// Show the whole thing at work in private namespaces.
     Demo(DemoOptions),
     /// Print the version.
@@ -35,13 +37,15 @@ pub enum Topic {
     Check,
     /// `render`.
     Render,
+    /// `diff`.
+    Diff,
     /// `demo`.
     Demo,
 }
 
 impl Topic {
     /// The tools, in the order in which help lists them.
-    pub const TOOLS: [Topic; 3] = [Topic::Check, Topic::Render, Topic::Demo];
+    pub const TOOLS: [Topic; 4] = [Topic::Check, Topic::Render, Topic::Diff, Topic::Demo];
 
     /// The first word that chooses the tool; the daemon has none.
     pub fn word(self) -> Option<&'static str> {
@@ -49,6 +53,7 @@ impl Topic {
             Topic::Daemon => None,
             Topic::Check => Some("check"),
             Topic::Render => Some("render"),
+            Topic::Diff => Some("diff"),
             Topic::Demo => Some("demo"),
         }
     }
@@ -120,6 +125,23 @@ pub struct RenderOptions {
     /// The backend whose input is printed.
     pub backend: BackendChoice,
     /// The name of the iptables chain, as given: nothing is programmed with it.
+    pub masq_chain: String,
+    /// Text or JSON.
+    pub output: OutputFormat,
+}
+
+/// What a tool is asked that looks at the node as the daemon would: `diff`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeOptions {
+    /// The flags that shape the policy together with the config.
+    pub policy: masq::config::Flags,
+    /// The config file or directory as given; `-` is standard input, `None` the daemon's default place.
+    pub config_path: Option<PathBuf>,
+    /// Whether an unknown key is an error.
+    pub strict: bool,
+    /// The backend whose rules are looked for.
+    pub backend: BackendChoice,
+    /// The name of the iptables chain.
     pub masq_chain: String,
     /// Text or JSON.
     pub output: OutputFormat,

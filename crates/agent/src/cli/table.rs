@@ -11,7 +11,7 @@ use super::options::{BackendChoice, OutputFormat, Topic};
 use crate::log::LogFormat;
 
 /// Every command takes the flag: it shapes what all of them look at.
-pub(super) const EVERYWHERE: &[Topic] = &[Topic::Daemon, Topic::Check, Topic::Render, Topic::Demo];
+pub(super) const EVERYWHERE: &[Topic] = &[Topic::Daemon, Topic::Check, Topic::Render, Topic::Diff, Topic::Demo];
 pub(super) const DAEMON: &[Topic] = &[Topic::Daemon];
 
 /// Every flag of every command.
@@ -91,7 +91,7 @@ const FLAGS: &[Flag] = &[
         value: None,
         help: "take an unknown key in the config for an error",
         origin: Origin::Own,
-        commands: &[Topic::Daemon, Topic::Check],
+        commands: &[Topic::Daemon, Topic::Check, Topic::Diff],
         set: |f, v| boolean(v).map(|on| f.strict = on),
         show: |f| f.strict.to_string(),
     },
@@ -100,7 +100,7 @@ const FLAGS: &[Flag] = &[
         value: Some("auto|nftables|iptables"),
         help: "what programs the kernel",
         origin: Origin::Own,
-        commands: &[Topic::Daemon, Topic::Render],
+        commands: &[Topic::Daemon, Topic::Render, Topic::Diff],
         set: |f, v| one_of(v, &BACKENDS).map(|backend| f.backend = backend),
         show: |f| word_of(f.backend, &BACKENDS),
     },

@@ -26,6 +26,7 @@ fn heading(topic: Topic) -> &'static str {
              ip-masq-agent [FLAGS]         run the daemon: masquerade what leaves the node, but for the exempt CIDRs\n  \
              ip-masq-agent check [FLAGS]   say what is wrong with a config, or what it means\n  \
              ip-masq-agent render [FLAGS]  print what the daemon would load into the kernel\n  \
+             ip-masq-agent diff [FLAGS]    say how the kernel differs from the policy\n  \
              ip-masq-agent demo [FLAGS]    show it at work on real packets, in private namespaces\n\
              Each tool has its own --help.\n"
         }
@@ -45,6 +46,17 @@ fn heading(topic: Topic) -> &'static str {
              Exit status: 0 printed, 1 the config is refused, 2 wrong usage, 3 cannot look.\n\n\
              Example:\n  \
              ip-masq-agent render --config ./ip-masq-agent.yaml | nft --check -f -\n"
+        }
+        Topic::Diff => {
+            "Usage of ip-masq-agent diff:\n  \
+             ip-masq-agent diff [FLAGS]\n\
+             Compares what the kernel holds with what the daemon would have it hold for this config and these flags, line by line;\n\
+             what other versions and the other backend left counts as a difference. Nothing is changed.\n\
+             Give it the daemon's own flags. Text is coloured on a terminal, unless NO_COLOR is set.\n\
+             Exit status: 0 in sync, 1 the kernel differs or the config is refused, 2 wrong usage, 3 cannot look.\n\n\
+             Example:\n  \
+             ip-masq-agent diff --config ./new-config.yaml --enable-ipv6\n\
+             shows what a new config would change on this node.\n"
         }
         Topic::Demo => {
             "Usage of ip-masq-agent demo:\n  \

@@ -5,6 +5,7 @@
 mod check;
 mod daemon;
 mod demo;
+mod diff;
 mod flags;
 mod flood;
 mod heal;

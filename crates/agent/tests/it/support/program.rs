@@ -25,11 +25,32 @@ pub fn run(args: &[impl AsRef<OsStr>]) -> Run {
 
 /// As [`run`], with this standard input and whatever `prepare` does to the command.
 pub fn run_with(args: &[impl AsRef<OsStr>], stdin: &str, prepare: impl FnOnce(&mut Command)) -> Run {
+    run_in(&Namespace::open("program").unwrap(), args, stdin, prepare)
+}
+
+/// As [`run_with`], in a given network namespace.
+pub fn run_in(
+    namespace: &Namespace,
+    args: &[impl AsRef<OsStr>],
+    stdin: &str,
+    prepare: impl FnOnce(&mut Command),
+) -> Run {
     let mut command = Command::new(program());
-    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.env_remove("NOTIFY_SOCKET").env_remove("WATCHDOG_USEC");
+    command.args(args);
     prepare(&mut command);
-    let namespace = Namespace::open("program").unwrap();
+    finish(namespace, command, stdin)
+}
+
+/// As [`run_in`], with root's powers over nothing: in a user namespace of its own, but not a network namespace.
+pub fn run_powerless(namespace: &Namespace, args: &[impl AsRef<OsStr>]) -> Run {
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--"]).arg(program()).args(args);
+    finish(namespace, command, "")
+}
+
+fn finish(namespace: &Namespace, mut command: Command, stdin: &str) -> Run {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.env_remove("NOTIFY_SOCKET").env_remove("WATCHDOG_USEC");
     let mut child = namespace.run(move || command.spawn()).unwrap();
     // A program that does not read its input is no failure of the test.
     let _ = child.stdin.take().map(|mut pipe| pipe.write_all(stdin.as_bytes()));

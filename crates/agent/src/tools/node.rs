@@ -1,0 +1,71 @@
+//! The node as the daemon would see it: what the config means there, and the backend that carries it out.
+
+use anyhow::Result;
+use masq::config::{Config, Parsed, Rejected};
+use masq::diagnostic::Diagnostic;
+use serde_json::{Value, json};
+
+use super::input;
+use crate::backend::{self, Backend, detect};
+use crate::cli::NodeOptions;
+
+/// The config that a tool is pointed at.
+#[derive(Debug)]
+pub(super) struct Reading {
+    /// Errors first.
+    pub findings: Vec<Diagnostic>,
+    /// What they mean; `None` if they are refused.
+    pub config: Option<Config>,
+}
+
+/// Reads the config as the daemon would with the same flags.
+///
+/// # Errors
+/// It cannot be read, or nothing is where `--config` points.
+pub(super) fn read(options: &NodeOptions) -> Result<Reading> {
+    let sources = input::read(options.config_path.as_deref())?;
+    let parsed = Config::parse(&sources, &options.policy);
+    let parsed = if options.strict { parsed.and_then(Parsed::strict) } else { parsed };
+    let (config, findings) = match parsed {
+        Ok(Parsed { config, warnings }) => (Some(config), warnings),
+        Err(Rejected { errors, warnings }) => (None, errors.into_iter().chain(warnings).collect()),
+    };
+    Ok(Reading { findings, config })
+}
+
+/// Opens the backend that the daemon would choose with the same flags; nothing is changed.
+///
+/// # Errors
+/// As [`Backend::open`].
+pub(super) fn open(options: &NodeOptions) -> Result<Backend> {
+    Backend::open(backend::Options {
+        choice: options.backend,
+        chain: options.masq_chain.clone(),
+        protect: false,
+        interrupt: None,
+    })
+}
+
+/// The backend and the reasons for it, as a sentence without an end.
+pub(super) fn backend_text(backend: &Backend) -> String {
+    let choice = backend.choice();
+    let stack = backend.stack().map(|stack| format!(", with {} ({})", stack.chosen, stack.reason)).unwrap_or_default();
+    format!("{} ({}){stack}", backend_name(choice.chosen), choice.reason)
+}
+
+/// The same for programs; the keys are an interface.
+pub(super) fn backend_json(backend: &Backend) -> Value {
+    let choice = backend.choice();
+    json!({
+        "name": backend_name(choice.chosen),
+        "reason": choice.reason,
+        "stack": backend.stack().map(|stack| json!({ "name": stack.chosen.to_string(), "reason": stack.reason })),
+    })
+}
+
+fn backend_name(backend: detect::Backend) -> &'static str {
+    match backend {
+        detect::Backend::Nftables => "nftables",
+        detect::Backend::Iptables => "iptables",
+    }
+}
