@@ -8,4 +8,5 @@ pub mod events;
 pub mod foreign;
 pub mod lab;
 pub mod log;
+pub mod route;
 pub mod tools;

@@ -18,12 +18,14 @@ mod encode;
 mod uapi;
 mod wire;
 
+mod conntrack;
 mod error;
 mod monitor;
 mod netlink;
 mod socket;
 
 pub use batch::{Batch, Operation};
+pub use conntrack::{Connection, Conntrack, Direction, Found, Tuple, TupleFilter};
 pub use error::{Error, Refusal};
 pub use expr::Expr;
 pub use extension::{Extension, ExtensionKind};

@@ -46,6 +46,12 @@ impl AddressTypes {
     pub const UNICAST: AddressTypes = AddressTypes(1 << 1);
     /// The node's own.
     pub const LOCAL: AddressTypes = AddressTypes(1 << 2);
+    /// Everybody's on a link.
+    pub const BROADCAST: AddressTypes = AddressTypes(1 << 3);
+    /// The nearest of several hosts'.
+    pub const ANYCAST: AddressTypes = AddressTypes(1 << 4);
+    /// A group's.
+    pub const MULTICAST: AddressTypes = AddressTypes(1 << 5);
 
     /// Reads names separated by commas, as iptables writes them.
     pub fn parse(text: &str) -> Option<AddressTypes> {

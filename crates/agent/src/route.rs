@@ -1,0 +1,263 @@
+//! The node's routes and addresses, asked of the kernel over rtnetlink; nothing is changed and no privilege is needed.
+
+pub mod select;
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use anyhow::{Context, Result, anyhow, bail};
+use masq::cidr::Family;
+use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
+use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
+use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteType};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use nix::errno::Errno;
+use nix::net::if_::if_indextoname;
+use nix::sys::socket::{
+    AddressFamily as SocketFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, setsockopt,
+    socket, sockopt,
+};
+use nix::sys::time::TimeVal;
+
+use self::select::Address;
+use crate::foreign::condition::{AddressTypes, Link};
+
+/// The kernel answers a request before `sendto` returns; the timeout only turns a bug into an error.
+const ANSWER_TIMEOUT_SECONDS: i64 = 5;
+
+/// A dump of this many datagrams is no node's addresses any more.
+const MOST_DATAGRAMS: usize = 100_000;
+
+/// The kernel makes messages of a dump no longer than this.
+const BUFFER: usize = 32 * 1024;
+
+/// What a packet's route depends on. Marks, users and types of service are taken to be none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flow {
+    /// Where it goes.
+    pub destination: IpAddr,
+    /// Where it comes from; `None` where that is not chosen yet.
+    pub source: Option<IpAddr>,
+    /// The link it came in by; `None` for a packet of the node's own.
+    pub input: Option<u32>,
+}
+
+/// Where a packet goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    /// What the destination is to the node.
+    pub destination_type: AddressTypes,
+    /// The link it leaves by; the loopback link for the node's own addresses.
+    pub output: Link,
+    /// The gateway it is handed to; `None` if that is the destination itself.
+    pub gateway: Option<IpAddr>,
+    /// The source that the node itself would use, where the kernel says so.
+    pub preferred_source: Option<IpAddr>,
+    /// Number of the routing table.
+    pub table: u32,
+}
+
+/// There is no way for a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.desc())]
+pub struct NoRoute(pub Errno);
+
+/// A socket for questions about routes, in the network namespace of the thread that opened it.
+#[derive(Debug)]
+pub struct Routes {
+    socket: OwnedFd,
+    sequence: u32,
+}
+
+impl Routes {
+    /// Opens the socket.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub fn open() -> Result<Routes> {
+        let socket = socket(SocketFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute)
+            .context("cannot open an rtnetlink socket")?;
+        setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::new(ANSWER_TIMEOUT_SECONDS, 0))
+            .context("cannot set a timeout on the rtnetlink socket")?;
+        Ok(Routes { socket, sequence: 0 })
+    }
+
+    /// The route that the kernel would take now.
+    ///
+    /// # Errors
+    /// The kernel cannot be asked. That it has no route is an answer.
+    pub fn lookup(&mut self, flow: Flow) -> Result<Result<Route, NoRoute>> {
+        let mut message = RouteMessage::default();
+        let bits = Family::of(flow.destination).bits();
+        message.header.address_family = family_of(flow.destination);
+        message.header.destination_prefix_length = bits;
+        message.header.flags = RouteFlags::LookupTable;
+        message.attributes.push(RouteAttribute::Destination(flow.destination.into()));
+        if let Some(source) = flow.source {
+            message.header.source_prefix_length = bits;
+            message.attributes.push(RouteAttribute::Source(source.into()));
+        }
+        message.attributes.extend(flow.input.map(RouteAttribute::Iif));
+        let answers = self.ask(RouteNetlinkMessage::GetRoute(message), 0);
+        match answers {
+            Ok(answers) => match answers.into_iter().next() {
+                Some(RouteNetlinkMessage::NewRoute(found)) => Ok(Ok(route(flow.destination, &found)?)),
+                other => bail!("rtnetlink answered with something else than a route: {other:?}"),
+            },
+            Err(error) => match error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
+                Some(number) => Ok(Err(NoRoute(Errno::from_raw(number)))),
+                None => Err(error),
+            },
+        }
+    }
+
+    /// What an address is to the node, as rules ask it: unicast where there is nothing special about it.
+    ///
+    /// # Errors
+    /// The kernel cannot be asked.
+    pub fn type_of(&mut self, address: IpAddr) -> Result<AddressTypes> {
+        let found = self.lookup(Flow { destination: address, source: None, input: None })?;
+        Ok(found.map_or(AddressTypes::UNICAST, |route| route.destination_type))
+    }
+
+    /// All addresses of all links of a family, each link's in the order in which the kernel looks at them.
+    ///
+    /// # Errors
+    /// The kernel cannot be asked.
+    pub fn addresses(&mut self, family: Family) -> Result<Vec<Address>> {
+        let mut message = AddressMessage::default();
+        message.header.family = match family {
+            Family::Ipv4 => AddressFamily::Inet,
+            Family::Ipv6 => AddressFamily::Inet6,
+        };
+        let answers =
+            self.ask(RouteNetlinkMessage::GetAddress(message), NLM_F_DUMP).context("cannot read addresses")?;
+        let addresses = answers.iter().filter_map(|answer| match answer {
+            RouteNetlinkMessage::NewAddress(found) => address(found),
+            _ => None,
+        });
+        Ok(addresses.collect())
+    }
+
+    /// Sends a question and collects the answers, which is one unless it asks for a dump. A refusal is an [`io::Error`].
+    fn ask(&mut self, question: RouteNetlinkMessage, flags: u16) -> Result<Vec<RouteNetlinkMessage>> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST | flags;
+        header.sequence_number = self.sequence;
+        let mut packet = NetlinkMessage::new(header, NetlinkPayload::from(question));
+        packet.finalize();
+        let mut bytes = vec![0; packet.buffer_len()];
+        packet.serialize(&mut bytes);
+        sendto(self.socket.as_raw_fd(), &bytes, &NetlinkAddr::new(0, 0), MsgFlags::empty())
+            .context("cannot send to rtnetlink")?;
+        let mut answers = Vec::new();
+        let mut buffer = vec![0; BUFFER];
+        for _ in 0..MOST_DATAGRAMS {
+            let length =
+                recv(self.socket.as_raw_fd(), &mut buffer, MsgFlags::empty()).context("no answer from rtnetlink")?;
+            let mut rest = &buffer[..length];
+            while !rest.is_empty() {
+                let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest)
+                    .context("cannot read an answer of rtnetlink")?;
+                let length = usize::try_from(answer.header.length)?.next_multiple_of(4).clamp(1, rest.len());
+                rest = &rest[length..];
+                if answer.header.sequence_number != self.sequence {
+                    continue;
+                }
+                match answer.payload {
+                    NetlinkPayload::InnerMessage(answer) => answers.push(answer),
+                    NetlinkPayload::Done(_) => return Ok(answers),
+                    NetlinkPayload::Error(error) => return Err(error.to_io().into()),
+                    other => bail!("rtnetlink answered with something odd: {other:?}"),
+                }
+                if flags & NLM_F_DUMP == 0 {
+                    return Ok(answers);
+                }
+            }
+        }
+        Err(anyhow!("the answer of rtnetlink does not end"))
+    }
+}
+
+fn route(destination: IpAddr, found: &RouteMessage) -> Result<Route> {
+    let mut output = None;
+    let (mut gateway, mut preferred_source, mut table) = (None, None, u32::from(found.header.table));
+    for attribute in &found.attributes {
+        match attribute {
+            RouteAttribute::Oif(index) => output = Some(*index),
+            RouteAttribute::Gateway(address) => gateway = ip(address),
+            RouteAttribute::PrefSource(address) => preferred_source = ip(address),
+            RouteAttribute::Table(number) => table = *number,
+            _ => {}
+        }
+    }
+    let index = output.context("a route of the kernel names no link")?;
+    Ok(Route {
+        destination_type: destination_type(destination, found.header.kind),
+        output: link(index)?,
+        gateway,
+        preferred_source,
+        table,
+    })
+}
+
+fn destination_type(destination: IpAddr, kind: RouteType) -> AddressTypes {
+    match kind {
+        _ if destination.is_multicast() => AddressTypes::MULTICAST,
+        RouteType::Local => AddressTypes::LOCAL,
+        RouteType::Broadcast => AddressTypes::BROADCAST,
+        RouteType::Anycast => AddressTypes::ANYCAST,
+        _ => AddressTypes::UNICAST,
+    }
+}
+
+/// The link with that number.
+///
+/// # Errors
+/// It has gone.
+pub fn link(index: u32) -> Result<Link> {
+    let name = if_indextoname(index).with_context(|| format!("the link {index} has gone meanwhile"))?;
+    Ok(Link { index, name: name.to_string_lossy().into_owned() })
+}
+
+fn address(found: &AddressMessage) -> Option<Address> {
+    let (mut local, mut network, mut flags) = (None, None, u32::from(found.header.flags.bits()));
+    for attribute in &found.attributes {
+        match attribute {
+            AddressAttribute::Local(address) => local = Some(*address),
+            AddressAttribute::Address(address) => network = Some(*address),
+            AddressAttribute::Flags(all) => flags = all.bits(),
+            _ => {}
+        }
+    }
+    let is = |flag: AddressFlags| flags & flag.bits() != 0;
+    let network = network.or(local)?;
+    Some(Address {
+        link: found.header.index,
+        // Of IPv6 a local address is told only where there is a peer.
+        local: local.unwrap_or(network),
+        network,
+        prefix_len: found.header.prefix_len,
+        is_global: found.header.scope == AddressScope::Universe,
+        is_secondary: is(AddressFlags::Secondary),
+        is_deprecated: is(AddressFlags::Deprecated),
+        is_usable: !is(AddressFlags::Tentative) && !is(AddressFlags::Dadfailed),
+    })
+}
+
+fn ip(address: &RouteAddress) -> Option<IpAddr> {
+    match address {
+        RouteAddress::Inet(address) => Some((*address).into()),
+        RouteAddress::Inet6(address) => Some((*address).into()),
+        _ => None,
+    }
+}
+
+fn family_of(address: IpAddr) -> AddressFamily {
+    match Family::of(address) {
+        Family::Ipv4 => AddressFamily::Inet,
+        Family::Ipv6 => AddressFamily::Inet6,
+    }
+}
