@@ -1,5 +1,6 @@
 //! How a policy gets into the kernel: what the loop has to know of a backend, whichever it is.
 
+pub mod cleanup;
 pub mod compare;
 pub mod detect;
 pub mod difference;
@@ -252,6 +253,6 @@ fn choose(choice: BackendChoice) -> Choice<detect::Backend> {
 }
 
 /// PATH; without one nothing is found, as a shell would have it.
-fn search_path() -> std::ffi::OsString {
+pub(crate) fn search_path() -> std::ffi::OsString {
     std::env::var_os("PATH").unwrap_or_default()
 }

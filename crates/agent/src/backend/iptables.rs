@@ -16,6 +16,7 @@ pub mod programs;
 pub mod remedy;
 pub mod render;
 pub mod save;
+pub mod sweep;
 pub mod version;
 pub mod warning;
 
@@ -31,7 +32,6 @@ use nfnetlink::Generation;
 use self::desired::{Desired, Rule};
 use self::exec::Runner;
 use self::family::{FamilyTable, Kept};
-use self::leftovers::Scope;
 use self::node::Node;
 use self::plan::Change;
 use self::programs::ProgramError;
@@ -185,29 +185,5 @@ impl Iptables {
     /// What people should know, as of the last pass.
     pub fn warnings(&self) -> impl Iterator<Item = &Warning> {
         self.families.iter().flat_map(FamilyTable::warnings)
-    }
-
-    /// Removes all of ours from both families and both stacks, and with `all_generations` also what other versions and chain names
-    /// left. Strangers' rules stay, and so does a chain that they jump to, emptied: the second list tells these with the rule.
-    pub fn cleanup(&mut self, all_generations: bool) -> (Outcome, Vec<Warning>) {
-        let (mut outcome, mut kept) = (Outcome::default(), Vec::new());
-        let scope = if all_generations { Scope::All(&self.chain) } else { Scope::Chain(&self.chain) };
-        for (stack, family) in Stack::ALL.into_iter().flat_map(|stack| Family::ALL.map(|family| (stack, family))) {
-            match self.node.remove_leftovers(family, stack, scope) {
-                Ok(leftovers) => {
-                    kept.extend(Warning::of_kept(family, &leftovers));
-                    outcome.changes.extend(leftovers.plan.into_changes());
-                }
-                Err(error @ ProgramError::Missing { .. }) if stack == self.node.stack() && family == Family::Ipv4 => {
-                    outcome.failures.push(error.into());
-                }
-                Err(ProgramError::Missing { .. }) => {}
-                Err(error) => {
-                    outcome.failures.push(Error::new(error).context(format!("{family} in {stack}")));
-                }
-            }
-        }
-        self.families.iter_mut().for_each(FamilyTable::forget);
-        (outcome, kept)
     }
 }

@@ -6,6 +6,7 @@ use nfnetlink::{Batch, Generation, ProtocolFamily, Rule, Socket};
 
 use super::exec::Runner;
 use super::leftovers::{Leftovers, Scope};
+use super::plan::Plan;
 use super::programs::{Glimpse, ProgramError, Tools};
 use super::save::{Observed, POSTROUTING};
 use super::version::Stack;
@@ -117,16 +118,38 @@ impl Node {
         stack: Stack,
         scope: Scope<'_>,
     ) -> Result<Leftovers, ProgramError> {
+        let leftovers = self.find_leftovers(family, stack, scope)?;
+        if !leftovers.plan.is_in_sync() {
+            self.remove(family, stack, &leftovers.plan)?;
+        }
+        Ok(leftovers)
+    }
+
+    /// Looks for leftovers of a family on a stack.
+    ///
+    /// # Errors
+    /// The programs are missing, cannot be run, or refuse.
+    pub fn find_leftovers(
+        &mut self,
+        family: Family,
+        stack: Stack,
+        scope: Scope<'_>,
+    ) -> Result<Leftovers, ProgramError> {
         if !self.has_nat_table(family, stack) {
             return Ok(Leftovers::default());
         }
         let tools = self.programs.tools(family, stack)?;
-        let leftovers = Leftovers::find(family, &self.observe(&tools, scope.chain())?, scope);
-        if !leftovers.plan.is_in_sync() {
-            let version = tools.version(&self.runner)?;
-            tools.restore(&self.runner, version, &leftovers.plan.restore_text())?;
-        }
-        Ok(leftovers)
+        Ok(Leftovers::find(family, &self.observe(&tools, scope.chain())?, scope))
+    }
+
+    /// Carries out a removal.
+    ///
+    /// # Errors
+    /// The programs are missing, cannot be run, or refuse.
+    pub fn remove(&mut self, family: Family, stack: Stack, removal: &Plan) -> Result<(), ProgramError> {
+        let tools = self.programs.tools(family, stack)?;
+        let version = tools.version(&self.runner)?;
+        tools.restore(&self.runner, version, &removal.restore_text())
     }
 }
 
