@@ -6,6 +6,7 @@ mod go_flags;
 mod go_values;
 mod klog_table;
 mod options;
+mod question;
 mod table;
 mod usage;
 
@@ -18,9 +19,10 @@ use self::flags::Flags;
 pub use self::flags::{Flag, Origin};
 use self::go_flags::{Stop, Words};
 pub use self::options::{
-    BackendChoice, CheckOptions, Command, DEFAULT_CONFIG_PATH, DaemonOptions, DemoOptions, NodeOptions, OutputFormat,
+    BackendChoice, CheckOptions, CleanupOptions, Command, DEFAULT_CONFIG_PATH, DaemonOptions, DemoOptions, ExplainOptions, NodeOptions, OutputFormat,
     RenderOptions, Topic,
 };
+pub use self::question::{Endpoint, Question};
 pub use self::table::flags;
 pub use self::usage::usage;
 use crate::log::LogOptions;
@@ -38,7 +40,8 @@ pub fn parse(args: &[OsString]) -> Result<Command, Refusal> {
     let topic = tool.unwrap_or(Topic::Daemon);
     let args = if tool.is_some() { &args[1..] } else { args };
     let mut flags = Flags::default();
-    let words = match go_flags::parse(topic, args, &mut flags) {
+    let parse = if topic == Topic::Explain { go_flags::parse_mixed } else { go_flags::parse };
+    let words = match parse(topic, args, &mut flags) {
         Ok(words) => words,
         Err(Stop::Help) => return Ok(Command::Help(topic)),
         Err(Stop::Bad(message)) => return Err(Refusal::Usage { topic, message }),
@@ -50,6 +53,8 @@ pub fn parse(args: &[OsString]) -> Result<Command, Refusal> {
         Topic::Check => check(flags, &words).map(Command::Check).map_err(usage),
         Topic::Render => render(flags, &words).map(Command::Render).map_err(usage),
         Topic::Diff => node(flags, &words).map(Command::Diff).map_err(usage),
+        Topic::Explain => explain(flags, &words).map(Command::Explain).map_err(usage),
+        Topic::Cleanup => cleanup(flags, &words).map(Command::Cleanup).map_err(usage),
         Topic::Demo => demo(flags, &words).map(Command::Demo).map_err(usage),
     }
 }
@@ -136,6 +141,27 @@ fn node(flags: Flags, words: &Words) -> Result<NodeOptions, String> {
         strict: flags.strict,
         backend: flags.backend,
         masq_chain: flags.masq_chain,
+        output: flags.output,
+    })
+}
+
+fn explain(flags: Flags, words: &Words) -> Result<ExplainOptions, String> {
+    Ok(ExplainOptions {
+        policy: policy(&flags, words)?,
+        config_path: words.gave("config").then_some(flags.config),
+        masq_chain: flags.masq_chain,
+        question: Question::parse(&words.rest, flags.host)?,
+        output: flags.output,
+    })
+}
+
+fn cleanup(flags: Flags, words: &Words) -> Result<CleanupOptions, String> {
+    no_words(words)?;
+    policy(&flags, words)?;
+    Ok(CleanupOptions {
+        masq_chain: flags.masq_chain,
+        all_generations: flags.all_generations,
+        dry_run: flags.dry_run,
         output: flags.output,
     })
 }
@@ -359,7 +385,7 @@ mod tests {
             .prop_map(|(dashes, name, equals, value)| format!("{dashes}{name}{equals}{value}").into_bytes());
         proptest::prop_oneof![
             4 => flag,
-            1 => proptest::sample::select(vec!["check", "render", "diff", "demo"]).prop_map(|tool| tool.as_bytes().to_vec()),
+            1 => proptest::sample::select(vec!["check", "render", "diff", "cleanup", "explain", "demo"]).prop_map(|tool| tool.as_bytes().to_vec()),
             1 => proptest::collection::vec(proptest::num::u8::ANY, 0..8),
         ]
     }

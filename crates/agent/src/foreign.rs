@@ -2,6 +2,7 @@
 
 pub mod condition;
 pub mod owner;
+pub mod sets;
 pub mod walk;
 
 mod extension;
@@ -71,6 +72,8 @@ pub struct Chain {
     pub base: Option<Base>,
     /// Its rules, in order.
     pub rules: Vec<Rule>,
+    /// Whether it is one that holds our policy.
+    pub is_ours: bool,
 }
 
 /// Where a base chain is attached.
@@ -322,6 +325,22 @@ impl Ruleset {
         entries.reverse();
         entries.sort_by_key(|entry| entry.base.priority);
         entries
+    }
+
+    /// The same base chains with those of equal priority the other way round; `None` if no two of different tables are equal, so that
+    /// their order is known.
+    pub fn entries_otherwise(&self, kind: Kind, hook: Hook) -> Option<Vec<Entry<'_>>> {
+        let mut entries = self.entries(kind, hook);
+        let are_equal = |pair: &[Entry<'_>]| match pair {
+            [one, other] => one.base.priority == other.base.priority && !std::ptr::eq(one.table, other.table),
+            _ => false,
+        };
+        if !entries.windows(2).any(are_equal) {
+            return None;
+        }
+        entries.reverse();
+        entries.sort_by_key(|entry| entry.base.priority);
+        Some(entries)
     }
 
     /// Whether our rules are in the kernel for a family.

@@ -23,6 +23,8 @@ fn main() -> ExitCode {
         Ok(Command::Check(options)) => tools::check::run(&options),
         Ok(Command::Render(options)) => tools::render::run(&options),
         Ok(Command::Diff(options)) => tools::diff::run(&options),
+        Ok(Command::Explain(options)) => tools::explain::run(&options),
+        Ok(Command::Cleanup(options)) => tools::cleanup::run(&options),
         Ok(Command::Demo(options)) => tools::demo::run(&options),
         Ok(Command::Version) => {
             print(&format!("ip-masq-agent {VERSION}\n"));

@@ -92,21 +92,33 @@ impl Conntrack {
         Ok(Self { netlink: Netlink::open(0, SockFlag::empty(), |_| Ok(()))?, sequence: 0 })
     }
 
-    /// The connections that match a filter, at most `most` of them. Kernels before 5.8 do not filter by addresses: they send all
-    /// connections, of which the others are passed over.
+    /// The connections that match a filter and that `wanted` accepts, at most `most` of them. Kernels before 5.8 do not filter by
+    /// addresses: they send all connections, of which the others are passed over.
     ///
     /// # Errors
     /// [`Error::Refused`] without CAP_NET_ADMIN or without connection tracking, [`Error::TimedOut`], [`Error::Malformed`].
-    pub fn find(&mut self, filter: &TupleFilter, most: usize) -> Result<Found, Error> {
-        match self.search(filter, most, true) {
+    pub fn find(
+        &mut self,
+        filter: &TupleFilter,
+        most: usize,
+        wanted: impl Fn(&Connection) -> bool,
+    ) -> Result<Found, Error> {
+        let wanted = |connection: &Connection| filter.matches(connection) && wanted(connection);
+        match self.search(filter, most, &wanted, true) {
             Err(Error::Refused(refusal)) if matches!(refusal.errno, libc::EOPNOTSUPP | libc::EINVAL) => {
-                self.search(filter, most, false)
+                self.search(filter, most, &wanted, false)
             }
             other => other,
         }
     }
 
-    fn search(&mut self, filter: &TupleFilter, most: usize, in_kernel: bool) -> Result<Found, Error> {
+    fn search(
+        &mut self,
+        filter: &TupleFilter,
+        most: usize,
+        wanted: &dyn Fn(&Connection) -> bool,
+        in_kernel: bool,
+    ) -> Result<Found, Error> {
         const ACTION: &str = "dump connections";
         self.sequence = self.sequence.wrapping_add(1);
         let sequence = self.sequence;
@@ -132,11 +144,13 @@ impl Conntrack {
                     uapi::NLMSG_DONE | uapi::NLMSG_ERROR => return end(message, ACTION).map(|()| found),
                     // What is no connection of a kind known here is none that was asked for.
                     _ => match message.nfnetlink().and_then(|(_, _, attributes)| connection(attributes)) {
-                        Some(connection) if filter.matches(&connection) && found.connections.len() < most => {
-                            found.connections.push(connection);
+                        Some(connection) if wanted(&connection) => {
+                            found.has_more |= found.connections.len() == most;
+                            if !found.has_more {
+                                found.connections.push(connection);
+                            }
                         }
-                        Some(connection) => found.has_more |= filter.matches(&connection),
-                        None => {}
+                        Some(_) | None => {}
                     },
                 }
             }

@@ -61,6 +61,25 @@ pub(super) fn parse(topic: Topic, args: &[OsString], flags: &mut Flags) -> Resul
     Ok(words)
 }
 
+/// No tool takes more words than this; behind them flags are not looked for.
+const MOST_WORDS: usize = 2;
+
+/// As [`parse`], for a tool that takes words: flags may stand before, between and behind them.
+pub(super) fn parse_mixed(topic: Topic, args: &[OsString], flags: &mut Flags) -> Result<Words, Stop> {
+    let mut all = Words::default();
+    let mut ahead = args.to_vec();
+    for _ in 0..=MOST_WORDS {
+        let words = parse(topic, &ahead, flags)?;
+        all.given.extend(words.given);
+        ahead = words.rest;
+        if all.rest.len() < MOST_WORDS && !ahead.is_empty() {
+            all.rest.push(ahead.remove(0));
+        }
+    }
+    all.rest.extend(ahead);
+    Ok(all)
+}
+
 fn is_flag(word: &OsStr) -> bool {
     word.len() >= 2 && word.as_bytes().starts_with(b"-")
 }

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use super::question::Question;
 use crate::log::LogOptions;
 
 /// Where the config is read from unless `--config` names another place.
@@ -20,6 +21,10 @@ pub enum Command {
     Render(RenderOptions),
     /// Say how the kernel differs from the policy.
     Diff(NodeOptions),
+    /// Say what becomes of a packet, and why.
+    Explain(ExplainOptions),
+    /// Remove all of ours from the kernel.
+    Cleanup(CleanupOptions),
     /// Show the whole thing at work in private namespaces.
     Demo(DemoOptions),
     /// Print the version.
@@ -39,13 +44,17 @@ pub enum Topic {
     Render,
     /// `diff`.
     Diff,
+    /// `explain`.
+    Explain,
+    /// `cleanup`.
+    Cleanup,
     /// `demo`.
     Demo,
 }
 
 impl Topic {
     /// The tools, in the order in which help lists them.
-    pub const TOOLS: [Topic; 4] = [Topic::Check, Topic::Render, Topic::Diff, Topic::Demo];
+    pub const TOOLS: [Topic; 6] = [Topic::Check, Topic::Render, Topic::Diff, Topic::Explain, Topic::Cleanup, Topic::Demo];
 
     /// The first word that chooses the tool; the daemon has none.
     pub fn word(self) -> Option<&'static str> {
@@ -54,6 +63,8 @@ impl Topic {
             Topic::Check => Some("check"),
             Topic::Render => Some("render"),
             Topic::Diff => Some("diff"),
+            Topic::Explain => Some("explain"),
+            Topic::Cleanup => Some("cleanup"),
             Topic::Demo => Some("demo"),
         }
     }
@@ -143,6 +154,34 @@ pub struct NodeOptions {
     pub backend: BackendChoice,
     /// The name of the iptables chain.
     pub masq_chain: String,
+    /// Text or JSON.
+    pub output: OutputFormat,
+}
+
+/// What `explain` is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExplainOptions {
+    /// The flags that shape the policy together with the config.
+    pub policy: masq::config::Flags,
+    /// The config file or directory as given; `-` is standard input, `None` the daemon's default place.
+    pub config_path: Option<PathBuf>,
+    /// The name of the iptables chain.
+    pub masq_chain: String,
+    /// The packet.
+    pub question: Question,
+    /// Text or JSON.
+    pub output: OutputFormat,
+}
+
+/// What `cleanup` is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CleanupOptions {
+    /// The name of the iptables chain.
+    pub masq_chain: String,
+    /// Whether the chains that other versions and chain names left go, too.
+    pub all_generations: bool,
+    /// Whether it is only told what would be removed.
+    pub dry_run: bool,
     /// Text or JSON.
     pub output: OutputFormat,
 }

@@ -11,7 +11,7 @@ use super::options::{BackendChoice, OutputFormat, Topic};
 use crate::log::LogFormat;
 
 /// Every command takes the flag: it shapes what all of them look at.
-pub(super) const EVERYWHERE: &[Topic] = &[Topic::Daemon, Topic::Check, Topic::Render, Topic::Diff, Topic::Demo];
+pub(super) const EVERYWHERE: &[Topic] = &[Topic::Daemon, Topic::Check, Topic::Render, Topic::Diff, Topic::Explain, Topic::Cleanup, Topic::Demo];
 pub(super) const DAEMON: &[Topic] = &[Topic::Daemon];
 
 /// Every flag of every command.
@@ -157,6 +157,33 @@ const FLAGS: &[Flag] = &[
         commands: DAEMON,
         set: |f, v| boolean(v).map(|on| f.version = on),
         show: |f| f.version.to_string(),
+    },
+    Flag {
+        name: "host",
+        value: None,
+        help: "the packet is the node's own, not a pod's",
+        origin: Origin::Own,
+        commands: &[Topic::Explain],
+        set: |f, v| boolean(v).map(|on| f.host = on),
+        show: |f| f.host.to_string(),
+    },
+    Flag {
+        name: "all-generations",
+        value: None,
+        help: "remove what other versions and other chain names left, too",
+        origin: Origin::Own,
+        commands: &[Topic::Cleanup],
+        set: |f, v| boolean(v).map(|on| f.all_generations = on),
+        show: |f| f.all_generations.to_string(),
+    },
+    Flag {
+        name: "dry-run",
+        value: None,
+        help: "only say what would be removed",
+        origin: Origin::Own,
+        commands: &[Topic::Cleanup],
+        set: |f, v| boolean(v).map(|on| f.dry_run = on),
+        show: |f| f.dry_run.to_string(),
     },
     Flag {
         name: "o",

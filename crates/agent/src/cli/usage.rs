@@ -27,6 +27,8 @@ fn heading(topic: Topic) -> &'static str {
              ip-masq-agent check [FLAGS]   say what is wrong with a config, or what it means\n  \
              ip-masq-agent render [FLAGS]  print what the daemon would load into the kernel\n  \
              ip-masq-agent diff [FLAGS]    say how the kernel differs from the policy\n  \
+             ip-masq-agent explain SRC DST say what becomes of a packet on this node, and why\n  \
+             ip-masq-agent cleanup [FLAGS] remove all of ours from the kernel\n  \
              ip-masq-agent demo [FLAGS]    show it at work on real packets, in private namespaces\n\
              Each tool has its own --help.\n"
         }
@@ -57,6 +59,29 @@ fn heading(topic: Topic) -> &'static str {
              Example:\n  \
              ip-masq-agent diff --config ./new-config.yaml --enable-ipv6\n\
              shows what a new config would change on this node.\n"
+        }
+        Topic::Explain => {
+            "Usage of ip-masq-agent explain:\n  \
+             ip-masq-agent explain SRC[:PORT] DST[:PORT[/PROTOCOL]] [FLAGS]\n\
+             Says what becomes of the first packet of a connection that this node routes from SRC, a pod's address, to DST: its route,\n\
+             the deciding CIDR, the address and port it leaves with, other programs' rules that have a say, and what the live\n\
+             connections are. DST is an endpoint's address, not a Service's; names are not looked up. An IPv6 address with a port\n\
+             stands in brackets; the protocol is tcp unless given. Give it the daemon's own policy flags. Nothing is changed.\n\
+             Exit status: 0 as the policy says, 1 something contradicts it, 2 wrong usage, 3 not all could be looked at.\n\n\
+             Example:\n  \
+             ip-masq-agent explain 10.244.1.17 8.8.8.8:53/udp\n  \
+             ip-masq-agent explain --host 192.0.2.10 198.51.100.7:443\n"
+        }
+        Topic::Cleanup => {
+            "Usage of ip-masq-agent cleanup:\n  \
+             ip-masq-agent cleanup [FLAGS]\n\
+             Removes our nftables table, and our iptables chain with the jumps to it from both families and both stacks.\n\
+             Rules of other programs are left alone. Stop the agent first, or it puts its rules back. Of the policy flags only\n\
+             --masq-chain matters here; the others are taken so that the daemon's own flags can be given.\n\
+             Exit status: 0 nothing of ours is left (with --dry-run: would be), 1 something stays or an agent still runs,\n\
+             2 wrong usage, 3 cannot look.\n\n\
+             Example:\n  \
+             ip-masq-agent cleanup --all-generations --dry-run\n"
         }
         Topic::Demo => {
             "Usage of ip-masq-agent demo:\n  \

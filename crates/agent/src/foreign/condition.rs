@@ -341,8 +341,8 @@ impl fmt::Display for Ports {
     }
 }
 
-/// The name of a protocol, where it is one of the common ones.
-fn protocol_name(number: u8) -> String {
+/// The name of a protocol; its number where it is none of the common ones.
+pub fn protocol_name(number: u8) -> String {
     let name = PROTOCOLS.iter().find(|(_, known)| *known == number).map(|(name, _)| *name);
     name.map_or_else(|| number.to_string(), str::to_owned)
 }

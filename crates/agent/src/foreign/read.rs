@@ -110,7 +110,7 @@ fn assemble(chains: &[Located<nfnetlink::Chain>], rules: &[Located<nfnetlink::Ru
         let of_iptables = is_of_iptables.contains(&key(*family, table));
         let rules = rules_of.get(&(family.number(), table, &item.name)).map(Vec::as_slice).unwrap_or_default();
         let rules = rules.iter().map(|rule| native::rule(*family, of_iptables, rule)).collect();
-        chains.push(Chain { name: item.name.clone(), base: base(item), rules });
+        chains.push(Chain { name: item.name.clone(), base: base(item), rules, is_ours: false });
     }
     let tables = order.into_iter().map(|(family, name)| {
         let chains = chains_of.remove(&key(family, name)).unwrap_or_default();
@@ -162,6 +162,7 @@ fn legacy_table(family: Family, name: &str, observed: &Observed) -> Table {
         name: chain.clone(),
         base: legacy_base(name, chain),
         rules: rules.iter().map(|rule| saved::rule(chain, rule, is_chain)).collect(),
+        is_ours: false,
     };
     let family = match family {
         Family::Ipv4 => ProtocolFamily::Ipv4,
@@ -193,10 +194,15 @@ fn mark_ours(table: &mut Table, our_chain: &str) {
         let leads_there = matches!(&rule.action, Action::Jump(chain) if chain == our_chain);
         leads_there && rule.comment.as_deref().and_then(comment::names_chain) == Some(our_chain)
     };
+    let mut has_our_jump = false;
     for chain in &mut table.chains {
         let is_entry = chain.base.is_some_and(|base| (base.kind, base.hook) == (Kind::Nat, Hook::Postrouting));
         for rule in chain.rules.iter_mut().filter(|_| is_entry) {
             rule.is_ours = is_our_table || is_our_jump(rule);
+            has_our_jump |= rule.is_ours;
         }
+    }
+    for chain in &mut table.chains {
+        chain.is_ours = is_our_table || has_our_jump && chain.name == our_chain;
     }
 }

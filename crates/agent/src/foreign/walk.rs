@@ -33,6 +33,8 @@ pub struct Way<'r> {
     pub possible: Vec<Step<'r>>,
     /// Whether our rules were asked.
     pub asked_ours: Answer,
+    /// A rule that ended the way through a base chain, or may have, before our rules were asked.
+    pub ended: Option<Step<'r>>,
     /// Whether the way is too long to follow to its end.
     pub is_cut: bool,
 }
@@ -180,8 +182,16 @@ impl<'r> Walker<'r, '_> {
                 self.settle(entry, chain, rule, Answer::Maybe);
                 Flow::Next
             }
-            Action::Accept => Flow::Ended,
-            Action::Return => Flow::Back,
+            Action::Accept => {
+                self.end(entry, chain, rule);
+                Flow::Ended
+            }
+            Action::Return => {
+                if depth == 0 {
+                    self.end(entry, chain, rule);
+                }
+                Flow::Back
+            }
             Action::Jump(name) => self.call(entry, name, hit, depth, false),
             Action::Goto(name) => self.call(entry, name, hit, depth, true),
         }
@@ -196,6 +206,13 @@ impl<'r> Walker<'r, '_> {
             Answer::No => {}
         }
         Flow::Settled
+    }
+
+    fn end(&mut self, entry: Entry<'r>, chain: &'r Chain, rule: &'r Rule) {
+        if self.way.asked_ours == Answer::No {
+            let step = Step { table: entry.table, entry: entry.chain, chain, rule, is_after_ours: false };
+            self.way.ended.get_or_insert(step);
+        }
     }
 
     fn call(&mut self, entry: Entry<'r>, name: &str, hit: Answer, depth: u32, is_goto: bool) -> Flow {

@@ -1,0 +1,138 @@
+//! Everything that `explain` asks the kernel: routes, addresses, rules of both stacks and live connections.
+
+use std::env;
+use std::net::IpAddr;
+
+use anyhow::{Context, Result};
+use masq::cidr::Family;
+use nfnetlink::{Connection, Conntrack, Direction, TupleFilter};
+
+use crate::cli::{ExplainOptions, Question};
+use crate::foreign::condition::{AddressTypes, Link};
+use crate::foreign::{self, Ruleset};
+use crate::route::select::{self, Picked};
+use crate::route::{Flow, NoRoute, Route, Routes};
+
+/// More live connections than this between two addresses are not looked at one by one.
+const MOST_CONNECTIONS: usize = 10_000;
+
+/// A look at the node, for one packet.
+#[derive(Debug)]
+pub(super) enum Look {
+    /// What was seen.
+    Seen(Box<Seen>),
+    /// The packet cannot be one that this node sends or forwards; the reason in words.
+    Impossible(String),
+}
+
+/// What there is to know about the packet's way.
+#[derive(Debug)]
+pub(super) struct Seen {
+    /// Whether it is the node's own.
+    pub(super) is_host: bool,
+    /// What the source is to the node.
+    pub(super) source_type: AddressTypes,
+    /// What the destination is to the node.
+    pub(super) destination_type: AddressTypes,
+    /// The link a pod's packet comes in by, by the route back; `None` for the node's own, or without such a route.
+    pub(super) input: Option<Link>,
+    /// The way out.
+    pub(super) route: Result<Route, NoRoute>,
+    /// The source that the node itself would use on that way.
+    pub(super) preferred_source: Option<IpAddr>,
+    /// The address that masquerading picks on that way.
+    pub(super) picked: Option<Picked>,
+    /// The rules of both stacks.
+    pub(super) ruleset: Ruleset,
+    /// Live connections from the source to the destination.
+    pub(super) connections: Vec<Connection>,
+    /// Other live connections between the picked address and the destination, whichever opened them.
+    pub(super) others: Vec<Connection>,
+    /// What could not be seen, and why.
+    pub(super) unseen: Vec<anyhow::Error>,
+}
+
+/// Looks at the node of the calling thread.
+///
+/// # Errors
+/// Not even the routes can be read.
+pub(super) fn look(options: &ExplainOptions) -> Result<Look> {
+    let question = &options.question;
+    let (source, destination) = (question.source.address, question.destination.address);
+    let mut routes = Routes::open()?;
+    let source_type = routes.type_of(source)?;
+    let is_host = source_type == AddressTypes::LOCAL;
+    if question.is_host && !is_host {
+        return Ok(Look::Impossible(format!(
+            "{source} is not an address of this node; leave --host out for a pod's packet"
+        )));
+    }
+    let input = if is_host { None } else { input(&mut routes, source)? };
+    let flow = Flow { destination, source: Some(source), input: input.as_ref().map(|link| link.index) };
+    let route = routes.lookup(flow)?;
+    let plain = routes.lookup(Flow { destination, source: None, input: None })?;
+    let picked = match &route {
+        Ok(route) => Some(picked(&mut routes, route, destination)?),
+        Err(_) => None,
+    };
+    let reading = foreign::read(&env::var_os("PATH").unwrap_or_default(), &options.masq_chain);
+    let mut seen = Seen {
+        is_host,
+        source_type,
+        destination_type: routes.type_of(destination)?,
+        input,
+        route,
+        preferred_source: plain.ok().and_then(|route| route.preferred_source),
+        picked,
+        ruleset: reading.ruleset,
+        connections: Vec::new(),
+        others: Vec::new(),
+        unseen: reading.unseen,
+    };
+    if let Err(error) = seen.look_at_connections(question) {
+        seen.unseen.push(error.context("live connections"));
+    }
+    Ok(Look::Seen(Box::new(seen)))
+}
+
+/// The link by which packets from an address come in, if they come in the way that answers go out.
+fn input(routes: &mut Routes, source: IpAddr) -> Result<Option<Link>> {
+    let back = routes.lookup(Flow { destination: source, source: None, input: None })?;
+    Ok(back.ok().map(|route| route.output))
+}
+
+fn picked(routes: &mut Routes, route: &Route, destination: IpAddr) -> Result<Picked> {
+    let addresses = routes.addresses(Family::of(destination))?;
+    let next_hop = route.gateway.unwrap_or(destination);
+    Ok(select::masquerade(&addresses, route.output.index, next_hop, destination))
+}
+
+impl Seen {
+    fn look_at_connections(&mut self, question: &Question) -> Result<()> {
+        let mut conntrack = Conntrack::open()?;
+        let mut find = |direction, source, destination, wanted: &dyn Fn(&Connection) -> bool| {
+            let filter = TupleFilter { direction, source, destination, protocol: question.protocol };
+            conntrack.find(&filter, MOST_CONNECTIONS, wanted).map(|found| found.connections).context("cannot be read")
+        };
+        let (source, destination) = (question.source.address, question.destination.address);
+        let asked = |connection: &Connection| is_asked_about(question, connection);
+        self.connections = find(Direction::Original, source, None, &asked)?;
+        let Some(address) = self.picked.as_ref().and_then(|picked| picked.address) else { return Ok(()) };
+        for direction in [Direction::Original, Direction::Reply] {
+            let other = |connection: &Connection| connection.original.source != source;
+            self.others.extend(find(direction, destination, Some(address), &other)?);
+        }
+        Ok(())
+    }
+}
+
+/// Whether it goes to the destination and has the ports that were asked about, as far as any were. Through a Service it was sent to
+/// another address, but the answers come from the endpoint.
+fn is_asked_about(question: &Question, connection: &Connection) -> bool {
+    let is = |wanted: Option<u16>, found: Option<u16>| wanted.is_none_or(|wanted| found == Some(wanted));
+    let Connection { original, reply, .. } = connection;
+    let destination = question.destination;
+    is(question.source.port, original.source_port)
+        && (reply.source == destination.address && is(destination.port, reply.source_port)
+            || original.destination == destination.address && is(destination.port, original.destination_port))
+}

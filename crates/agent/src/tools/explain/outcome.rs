@@ -1,0 +1,341 @@
+//! What becomes of the packet: the policy's verdict, what other rules make of it, and what contradicts it.
+
+use std::net::IpAddr;
+
+use masq::cidr::Family;
+use masq::policy::Policy;
+use masq::verdict::{Decision, PacketFacts, Protocol, SourcePort, Verdict, decide};
+use nfnetlink::Connection;
+
+use super::look::Seen;
+use super::port;
+use crate::cli::Question;
+use crate::foreign::condition::{AddressTypes, Answer, Packet};
+use crate::foreign::walk::{Ours, Sets, Step, Way};
+use crate::foreign::{Action, Hook, Kind, SnatTo};
+
+/// What becomes of a new connection's source address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It stays.
+    Kept,
+    /// It becomes this one.
+    Becomes(IpAddr),
+    /// It becomes one from the first to the last.
+    OneOf(IpAddr, IpAddr),
+    /// It becomes something that is not known.
+    Unknown,
+    /// The packet does not leave.
+    Lost,
+}
+
+/// Who decides about the source address.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum By<'r> {
+    /// Nobody: it stays because no rule translates it.
+    Nobody,
+    /// Our rules.
+    Policy,
+    /// Somebody else's rule.
+    Rule(Step<'r>),
+}
+
+/// Something that contradicts the policy.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Finding<'r> {
+    /// The policy covers the packet, but none of our rules are in the kernel.
+    NotInForce,
+    /// The packet does not surely reach our rules, because of this rule.
+    NotReached(Step<'r>),
+    /// Our rules in the kernel treat the packet otherwise than the policy.
+    OutOfSync,
+    /// A rule keeps the packet, or may keep it, from all NAT.
+    Untracked(Step<'r>),
+    /// A rule decides otherwise than the policy.
+    Overruled(Step<'r>),
+    /// A rule may decide otherwise; its conditions are not taken apart.
+    MayOverrule(Step<'r>),
+    /// There is no way to the destination.
+    NoRoute(String),
+    /// The output link has no address to masquerade to.
+    NoAddress,
+    /// A live connection keeps a translation that a new one would not get.
+    OldTranslation(Connection),
+    /// Another connection holds the address and port that this one would leave with.
+    PortTaken(Connection),
+}
+
+/// What is worth knowing, but no contradiction.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Note<'r> {
+    /// The packet is the node's own, although that was not said.
+    TakenForHost,
+    /// The node itself would use another address on this way than masquerading does.
+    OtherThanPreferred {
+        /// What masquerading picks.
+        picked: IpAddr,
+        /// What the node would use.
+        preferred: IpAddr,
+    },
+    /// Why the address may be another one.
+    AddressDoubt(&'static str),
+    /// None of our rules are in the kernel, which happens to make no difference here.
+    NotInForce,
+    /// A rule of somebody else decides, or may, with the same result or where the policy says nothing.
+    AlsoTranslates(Step<'r>),
+    /// The packet bypasses all NAT, as it would have been left alone anyway.
+    Untracked(Step<'r>),
+    /// Two base chains have the same priority, and which is asked first makes a difference.
+    OrderUnknown,
+    /// The way through the rules was too long to follow to its end.
+    Cut,
+}
+
+/// All that is concluded about the packet.
+#[derive(Debug)]
+pub(super) struct Outcome<'r> {
+    /// What the policy says.
+    pub(super) decision: Decision<'r>,
+    /// What becomes of the source address of a new connection.
+    pub(super) fate: Fate,
+    /// Who decides that.
+    pub(super) by: By<'r>,
+    /// Whether nothing that could not be told may change it.
+    pub(super) is_certain: bool,
+    /// Contradictions.
+    pub(super) findings: Vec<Finding<'r>>,
+    /// Remarks.
+    pub(super) notes: Vec<Note<'r>>,
+}
+
+impl<'r> Outcome<'r> {
+    /// Concludes from what was seen. `sets` answers what is in sets of the kernel.
+    pub(super) fn new(question: &Question, policy: &'r Policy, seen: &'r Seen, sets: &mut Sets<'_>) -> Outcome<'r> {
+        let decision = decide(policy, &facts(question, seen));
+        let mut outcome = Outcome {
+            decision,
+            fate: Fate::Lost,
+            by: By::Nobody,
+            is_certain: seen.unseen.is_empty(),
+            findings: Vec::new(),
+            notes: Vec::new(),
+        };
+        if seen.is_host && !question.is_host {
+            outcome.notes.push(Note::TakenForHost);
+        }
+        match &seen.route {
+            Err(no_route) => outcome.findings.push(Finding::NoRoute(no_route.to_string())),
+            Ok(_) => {
+                outcome.follow(question, policy, seen, sets);
+                outcome.compare_connections(question, seen);
+            }
+        }
+        outcome
+    }
+
+    /// The port that our masquerading chooses; `None` if it is not ours to choose.
+    pub(super) fn port(&self) -> Option<SourcePort<'r>> {
+        match (self.by, self.decision.verdict) {
+            (By::Policy, Verdict::Masquerade(port)) => Some(port),
+            _ => None,
+        }
+    }
+
+    fn follow(&mut self, question: &Question, policy: &Policy, seen: &'r Seen, sets: &mut Sets<'_>) {
+        let hook = if seen.is_host { Hook::Output } else { Hook::Prerouting };
+        let before = Packet { output: None, ..packet(question, seen) };
+        let tracking = seen.ruleset.walk(Kind::BeforeTracking, hook, &before, Ours::Pass, sets);
+        if let Some(step) = self.untracked(&tracking) {
+            self.fate = if step.rule.action == Action::Drop { Fate::Lost } else { Fate::Kept };
+            self.by = By::Rule(step);
+            return;
+        }
+        // What is for the node itself and comes from outside leaves by no link.
+        let hook =
+            if !seen.is_host && seen.destination_type == AddressTypes::LOCAL { Hook::Input } else { Hook::Postrouting };
+        let packet = packet(question, seen);
+        let ours = match self.decision.verdict {
+            Verdict::Masquerade(_) => Ours::Translate,
+            Verdict::Untouched | Verdict::Exempt => Ours::Pass,
+        };
+        let way = seen.ruleset.walk(Kind::Nat, hook, &packet, ours, sets);
+        (self.fate, self.by) = self.settled(&way, seen);
+        self.judge_way(&way, seen);
+        if let Some(entries) = seen.ruleset.entries_otherwise(Kind::Nat, hook) {
+            let other = seen.ruleset.walk_through(entries, &packet, ours, sets);
+            if self.settled(&other, seen).0 != self.fate {
+                self.is_certain = false;
+                self.notes.push(Note::OrderUnknown);
+            }
+        }
+        if hook == Hook::Postrouting && policy.family(Family::of(packet.destination)).is_some() {
+            self.judge_ours(&way, &packet, seen, sets);
+        }
+        self.judge_address(seen);
+    }
+
+    /// The rule that surely keeps the packet from all NAT; one that may is reported.
+    fn untracked(&mut self, tracking: &Way<'r>) -> Option<Step<'r>> {
+        let translates = matches!(self.decision.verdict, Verdict::Masquerade(_));
+        for step in tracking.settled.iter().chain(&tracking.possible) {
+            match step.rule.action {
+                Action::Notrack if translates => self.findings.push(Finding::Untracked(*step)),
+                Action::Notrack => self.notes.push(Note::Untracked(*step)),
+                // Rules of the raw table that drop, or do what is not known, are a firewall's.
+                _ => {}
+            }
+        }
+        self.is_certain &= !tracking.possible.iter().any(|step| step.rule.action == Action::Notrack);
+        let surely = tracking.settled.filter(|step| matches!(step.rule.action, Action::Notrack | Action::Drop));
+        if let Some(step) = surely.filter(|step| step.rule.action == Action::Drop) {
+            self.findings.push(Finding::Overruled(step));
+        }
+        surely
+    }
+
+    fn settled(&self, way: &Way<'r>, seen: &Seen) -> (Fate, By<'r>) {
+        let masquerade = || match seen.picked.as_ref().and_then(|picked| picked.address) {
+            Some(address) => Fate::Becomes(address),
+            None => Fate::Lost,
+        };
+        let Some(step) = way.settled else { return (Fate::Kept, By::Nobody) };
+        if step.rule.is_ours {
+            return (masquerade(), By::Policy);
+        }
+        let fate = match &step.rule.action {
+            Action::Masquerade => masquerade(),
+            Action::Snat(SnatTo::Addresses(first, last)) if first == last => Fate::Becomes(*first),
+            Action::Snat(SnatTo::Addresses(first, last)) => Fate::OneOf(*first, *last),
+            Action::Snat(SnatTo::OwnSource | SnatTo::Ports) => Fate::Kept,
+            Action::Drop => Fate::Lost,
+            _ => Fate::Unknown,
+        };
+        (fate, By::Rule(step))
+    }
+
+    /// Holds other programs' rules against the policy.
+    fn judge_way(&mut self, way: &Way<'r>, seen: &Seen) {
+        let wanted = match self.decision.verdict {
+            Verdict::Masquerade(_) => seen.picked.as_ref().and_then(|picked| picked.address).map(Fate::Becomes),
+            Verdict::Untouched | Verdict::Exempt => Some(Fate::Kept),
+        };
+        let is_binding = self.decision.verdict != Verdict::Untouched;
+        if let By::Rule(step) = self.by {
+            let contradicts = Some(self.fate) != wanted && (is_binding || self.fate == Fate::Lost);
+            if contradicts {
+                self.findings.push(Finding::Overruled(step));
+            } else {
+                self.notes.push(Note::AlsoTranslates(step));
+            }
+        }
+        for step in &way.possible {
+            let (fate, _) = self.settled(&Way { settled: Some(*step), ..Way::default() }, seen);
+            match Some(fate) == wanted || !is_binding {
+                true => self.notes.push(Note::AlsoTranslates(*step)),
+                false => self.findings.push(Finding::MayOverrule(*step)),
+            }
+            self.is_certain &= fate == self.fate;
+        }
+        if way.is_cut {
+            self.is_certain = false;
+            self.notes.push(Note::Cut);
+        }
+    }
+
+    /// Whether our rules are in force, are reached, and are those that the policy asks for.
+    fn judge_ours(&mut self, way: &Way<'r>, packet: &Packet, seen: &'r Seen, sets: &mut Sets<'_>) {
+        let translates = matches!(self.decision.verdict, Verdict::Masquerade(_));
+        if !seen.unseen.is_empty() {
+            return;
+        }
+        if !seen.ruleset.has_ours(Family::of(packet.destination)) {
+            if translates {
+                self.findings.push(Finding::NotInForce);
+            } else {
+                self.notes.push(Note::NotInForce);
+            }
+            return;
+        }
+        match way.asked_ours {
+            Answer::Yes => {}
+            // Who decides before us is told already.
+            Answer::No if way.settled.is_some() => return,
+            Answer::No | Answer::Maybe => {
+                if let Some(step) = way.ended.filter(|_| translates) {
+                    self.findings.push(Finding::NotReached(step));
+                    self.is_certain &= way.asked_ours == Answer::No;
+                }
+            }
+        }
+        let stand = seen.ruleset.walk(Kind::Nat, Hook::Postrouting, packet, Ours::AsTheyStand, sets);
+        let by_ours = stand.settled.is_some_and(|step| step.chain.is_ours);
+        let is_known = stand.possible.is_empty() && way.asked_ours == Answer::Yes;
+        if is_known && by_ours != translates {
+            self.findings.push(Finding::OutOfSync);
+        }
+    }
+
+    fn judge_address(&mut self, seen: &Seen) {
+        let Some(picked) = &seen.picked else { return };
+        let masquerades = match self.by {
+            By::Policy => true,
+            By::Rule(step) => step.rule.action == Action::Masquerade,
+            By::Nobody => false,
+        };
+        if !masquerades {
+            return;
+        }
+        let Some(address) = picked.address else {
+            self.findings.push(Finding::NoAddress);
+            return;
+        };
+        if let Some(doubt) = picked.doubt {
+            self.is_certain = false;
+            self.notes.push(Note::AddressDoubt(doubt));
+        }
+        if let Some(preferred) = seen.preferred_source.filter(|preferred| *preferred != address) {
+            self.notes.push(Note::OtherThanPreferred { picked: address, preferred });
+        }
+    }
+
+    fn compare_connections(&mut self, question: &Question, seen: &Seen) {
+        let agrees = |found: IpAddr| match self.fate {
+            Fate::Kept => found == question.source.address,
+            Fate::Becomes(address) => found == address,
+            Fate::OneOf(first, last) => (first..=last).contains(&found),
+            Fate::Unknown | Fate::Lost => true,
+        };
+        let old = seen.connections.iter().filter(|connection| !agrees(connection.reply.destination));
+        self.findings.extend(old.copied().map(Finding::OldTranslation));
+        if self.port() == Some(SourcePort::KeptIfFree) {
+            self.findings.extend(port::holder(question, &seen.others).copied().map(Finding::PortTaken));
+        }
+    }
+}
+
+fn facts(question: &Question, seen: &Seen) -> PacketFacts {
+    PacketFacts {
+        destination: question.destination.address,
+        destination_is_local: seen.destination_type == AddressTypes::LOCAL,
+        protocol: match question.protocol {
+            None | Some(6) => Protocol::Tcp,
+            Some(17) => Protocol::Udp,
+            Some(132) => Protocol::Sctp,
+            Some(_) => Protocol::Other,
+        },
+    }
+}
+
+fn packet(question: &Question, seen: &Seen) -> Packet {
+    Packet {
+        source: question.source.address,
+        destination: question.destination.address,
+        source_type: seen.source_type,
+        destination_type: seen.destination_type,
+        protocol: question.protocol,
+        source_port: question.source.port,
+        destination_port: question.destination.port,
+        input: seen.input.clone(),
+        output: seen.route.as_ref().ok().map(|route| route.output.clone()),
+    }
+}
