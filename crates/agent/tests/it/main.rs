@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed expectation is how a test ends")]
 
 mod check;
+mod cleanup;
 mod daemon;
 mod demo;
 mod diff;
