@@ -7,6 +7,7 @@ mod cleanup;
 mod daemon;
 mod demo;
 mod diff;
+mod explain;
 mod flags;
 mod flood;
 mod heal;
