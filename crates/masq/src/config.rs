@@ -155,8 +155,9 @@ impl Config {
 
     /// Reads the config files; none at all means the defaults.
     ///
-    /// Time is linear in the size of the sources. Memory is too, but a hostile file takes up to sixty times its size: whoever
-    /// reads the files sets the limit.
+    /// Time is linear in the size of the sources, whatever is in them. Memory is a few hundred bytes for each value and each
+    /// CIDR, which are bounded in each file: a hostile file costs some 100 MB at most, or ten times its size where that is more.
+    /// Whoever reads the files bounds their size and number.
     ///
     /// # Errors
     /// A file cannot be understood or asks for something impossible: [`Rejected`] tells everything that was found.

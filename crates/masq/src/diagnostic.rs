@@ -79,7 +79,7 @@ pub struct Diagnostic {
     pub place: Option<Place>,
     /// The key or element, like `nonMasqueradeCIDRs[2]`; empty for the file as a whole.
     pub path: String,
-    /// The value as written.
+    /// The value as written, or its beginning.
     pub value: Option<String>,
     /// Why it is wrong.
     pub reason: String,
@@ -165,12 +165,22 @@ impl fmt::Display for Place {
     }
 }
 
+/// How many characters of a stranger's text are kept and shown.
+const LONGEST: usize = 200;
+
+/// The beginning of a text, so that a finding about a huge value is not huge itself.
+pub(crate) fn excerpt(text: &str) -> String {
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 /// Text of a stranger's: cut after 200 characters, and with every character escaped that could steer a terminal or end a line.
 struct Escaped<'text>(&'text str);
 
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const LONGEST: usize = 200;
         for (count, c) in self.0.chars().enumerate() {
             if count == LONGEST {
                 return f.write_str("...");

@@ -67,7 +67,7 @@ impl Parser<'_> {
             }
             Some(b'"') => {
                 let string = self.read_string()?;
-                self.push(at, Value::String(string)).map(Some)
+                self.push(at, Value::String(string.into())).map(Some)
             }
             Some(b'-' | b'0'..=b'9') => {
                 let number = self.read_number()?;
@@ -90,7 +90,7 @@ impl Parser<'_> {
                     b']'
                 }
                 Some(Open::Object { members, key, key_at, .. }) => {
-                    members.push(Member { key: std::mem::take(key), key_at: *key_at, value, merge: false });
+                    members.push(Member { key: std::mem::take(key).into(), key_at: *key_at, value, merge: false });
                     b'}'
                 }
             };
@@ -134,8 +134,8 @@ impl Parser<'_> {
 
     fn close(&mut self) -> Result<NodeId, Fault> {
         match self.open.pop() {
-            Some(Open::List { at, items }) => self.push(at, Value::List(items)),
-            Some(Open::Object { at, members, .. }) => self.push(at, Value::Map(members)),
+            Some(Open::List { at, items }) => self.push(at, Value::List(items.into())),
+            Some(Open::Object { at, members, .. }) => self.push(at, Value::Map(members.into())),
             None => Err(self.unexpected("nothing is open here", "remove the bracket")),
         }
     }
@@ -290,8 +290,8 @@ impl Parser<'_> {
 
     fn push(&mut self, at: usize, value: Value) -> Result<NodeId, Fault> {
         let end = self.position();
-        let id = self.nodes.push(Node { at, end, value });
-        id.ok_or_else(|| self.fault("the file has more than 500,000 values", "make it smaller"))
+        let id = self.nodes.push(Node::new(at..end, value));
+        id.ok_or_else(|| self.fault("the file has more than 250,000 values", "make it smaller"))
     }
 
     /// The number of characters before the byte to read next.

@@ -1,17 +1,20 @@
 //! A document as a flat list of nodes: what YAML and JSON have in common, each value with its place.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
+use std::slice;
 
 use crate::diagnostic::DiagnosticKind;
 
+pub(crate) mod characters;
 pub(crate) mod text;
 
 /// How deep lists and mappings may be nested: the limit of both of the reference's parsers.
 pub(crate) const MAX_DEPTH: usize = 10_000;
 
-/// How many values a document may have: five times a list of 100,000 CIDRs. The reference has no such limit, but some hundred bytes
-/// of memory for each two bytes of a hostile file would add up.
-pub(crate) const MAX_VALUES: usize = 500_000;
+/// How many values a document may have: more than twice a list of 100,000 CIDRs. The reference has no such limit, but some hundred
+/// bytes of memory for each two bytes of a hostile file would add up.
+pub(crate) const MAX_VALUES: usize = 250_000;
 
 /// Why a text is no document, before it is told with the file's name.
 #[derive(Debug)]
@@ -35,12 +38,29 @@ pub(crate) struct NodeId(u32);
 /// One value and where it stands in the text.
 #[derive(Debug)]
 pub(crate) struct Node {
-    /// The index of its first character.
-    pub at: usize,
-    /// The index behind its last character.
-    pub end: usize,
+    /// Narrow, since a document has many nodes; a text of four billion characters would not be told its places right.
+    at: u32,
+    end: u32,
     /// What it is.
     pub value: Value,
+}
+
+impl Node {
+    /// A value that stands at these characters.
+    pub fn new(span: Range<usize>, value: Value) -> Node {
+        let narrow = |character| u32::try_from(character).unwrap_or(u32::MAX);
+        Node { at: narrow(span.start), end: narrow(span.end), value }
+    }
+
+    /// The index of its first character.
+    pub fn at(&self) -> usize {
+        self.at as usize
+    }
+
+    /// The characters that it is made of.
+    pub fn span(&self) -> Range<usize> {
+        self.at()..self.end as usize
+    }
 }
 
 /// What a node is, after scalars have been resolved.
@@ -50,9 +70,9 @@ pub(crate) enum Value {
     Bool(bool),
     /// A number; the integer is absent where the reference's decoder refuses it as one.
     Number(Option<i64>),
-    String(String),
-    List(Vec<NodeId>),
-    Map(Vec<Member>),
+    String(Box<str>),
+    List(Box<[NodeId]>),
+    Map(Box<[Member]>),
 }
 
 impl Value {
@@ -67,13 +87,21 @@ impl Value {
             Value::Map(_) => "a mapping",
         }
     }
+
+    /// The members of a mapping; none of anything else.
+    fn members(&self) -> &[Member] {
+        match self {
+            Value::Map(members) => members,
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::List(_) => &[],
+        }
+    }
 }
 
 /// One `key: value` of a mapping.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Member {
     /// The key as text.
-    pub key: String,
+    pub key: Box<str>,
     /// The index of the key's first character.
     pub key_at: usize,
     /// The value.
@@ -116,50 +144,38 @@ impl Document {
     }
 
     /// The members of the top mapping in the order of decoding, merges resolved.
-    pub fn members(&self) -> Vec<Member> {
-        let Value::Map(written) = &self.root().value else { return Vec::new() };
+    pub fn members(&self) -> Vec<&Member> {
         match self.order {
-            Order::Written => written.clone(),
-            Order::Sorted => {
-                // A later member of the same name replaces an earlier one, merged or not.
-                let flat = self.merged(written);
-                flat.into_iter()
-                    .map(|member| (member.key.clone(), member))
-                    .collect::<BTreeMap<_, _>>()
-                    .into_values()
-                    .collect()
-            }
+            Order::Written => self.written_members().iter().collect(),
+            Order::Sorted => self.merged(self.written_members()),
         }
     }
 
     /// The members of the top mapping as written, for remarks on duplicates.
     pub fn written_members(&self) -> &[Member] {
-        match &self.root().value {
-            Value::Map(members) => members,
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::List(_) => &[],
-        }
+        self.root().value.members()
     }
 
-    /// Resolves merges in order. The parser has bounded how much aliases may repeat before anything gets here.
-    fn merged(&self, written: &[Member]) -> Vec<Member> {
-        let mut flat = Vec::new();
-        let mut pending: Vec<&Member> = written.iter().rev().collect();
-        while let Some(member) = pending.pop() {
+    /// Resolves merges, and of equal keys keeps the one that comes last, merged or not. The parser has bounded how much aliases
+    /// may repeat before anything gets here.
+    fn merged<'document>(&'document self, written: &'document [Member]) -> Vec<&'document Member> {
+        let mut last: BTreeMap<&str, &Member> = BTreeMap::new();
+        let mut pending: Vec<slice::Iter<'_, Member>> = vec![written.iter()];
+        while let Some(members) = pending.last_mut() {
+            let Some(member) = members.next() else {
+                pending.pop();
+                continue;
+            };
             if !member.merge {
-                flat.push(member.clone());
+                last.insert(&member.key, member);
                 continue;
             }
-            match &self.node(member.value).value {
-                Value::Map(members) => pending.extend(members.iter().rev()),
-                // The first of several mappings wins, therefore it comes last.
-                Value::List(maps) => pending.extend(maps.iter().flat_map(|&id| match &self.node(id).value {
-                    Value::Map(members) => members.iter().rev(),
-                    _ => [].iter().rev(),
-                })),
-                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-            }
+            let merged = &self.node(member.value).value;
+            let maps = if let Value::List(maps) = merged { &maps[..] } else { slice::from_ref(&member.value) };
+            // The first of several mappings wins, therefore it is on the bottom of the stack and comes last.
+            pending.extend(maps.iter().map(|&id| self.node(id).value.members().iter()));
         }
-        flat
+        last.into_values().collect()
     }
 }
 

@@ -65,12 +65,46 @@ fn every_bad_element_is_told_in_one_look() {
     assert_eq!(
         told,
         [
-            (DiagnosticKind::WrongType, "nonMasqueradeCIDRs[3]", (5, 3)),
             (DiagnosticKind::CidrUnaligned, "nonMasqueradeCIDRs[0]", (2, 3)),
             (DiagnosticKind::NullElement, "nonMasqueradeCIDRs[2]", (4, 2)),
+            (DiagnosticKind::WrongType, "nonMasqueradeCIDRs[3]", (5, 3)),
             (DiagnosticKind::Ipv6Disabled, "nonMasqueradeCIDRs", (6, 3)),
         ]
     );
+}
+
+#[test]
+fn findings_are_told_in_the_order_of_the_files() {
+    let files = [
+        source("a", "resyncInterval: x\nnonMasqueradeCIDRs: [10.0.0.0/8, y, z, 1]\nmasqLinkLocal: 5\nbar: 1\nbar: 2\n"),
+        source("b", "cidrLimit: x\ncidrLimit: 5\nfoo: 1\n"),
+    ];
+    let rejected = Config::parse(&files, &Flags { resync_interval: Some(0), ..Flags::default() }).unwrap_err();
+    let told: Vec<String> =
+        rejected.errors.iter().map(|e| format!("{} {}", e.place.as_ref().unwrap(), e.path)).collect();
+    assert_eq!(
+        told,
+        [
+            "a:1:17 resyncInterval",
+            "a:2:34 nonMasqueradeCIDRs[1]",
+            "a:2:37 nonMasqueradeCIDRs[2]",
+            "a:2:40 nonMasqueradeCIDRs[3]",
+            "a:3:16 masqLinkLocal",
+        ]
+    );
+    let told: Vec<Option<String>> =
+        rejected.warnings.iter().map(|warning| warning.place.as_ref().map(ToString::to_string)).collect();
+    let place = |text: &str| Some(text.to_owned());
+    assert_eq!(told, [place("a:5:1"), place("b:1:1"), place("b:3:1"), None]);
+}
+
+#[test]
+fn a_huge_value_or_key_is_told_by_its_beginning() {
+    let long = "x".repeat(100_000);
+    let rejected = parse(&format!("? {long}\n: 1\nnonMasqueradeCIDRs: [{long}]\n")).unwrap_err();
+    for told in [&rejected.errors[0].value, &Some(rejected.warnings[0].path.clone())] {
+        assert_eq!(told, &Some(format!("{}...", "x".repeat(200))));
+    }
 }
 
 #[test]
@@ -133,6 +167,13 @@ fn an_unknown_key_is_a_warning_with_a_guess_and_an_error_when_strict() {
     let rejected = parsed.strict().unwrap_err();
     assert!(rejected.errors[0].to_string().starts_with("f:1:1: error: nonMasqueradeCIDR"));
     assert!(parse("cidrLimit: 5\n").unwrap().strict().is_ok());
+}
+
+#[test]
+fn no_number_of_other_warnings_hides_an_unknown_key_from_strict() {
+    let files = [source("a", &"cidrLimit: 5\n".repeat(50)), source("b", "cidrLimits: 5\n")];
+    let rejected = Config::parse(&files, &Flags::default()).unwrap().strict().unwrap_err();
+    assert_eq!(kinds(&rejected.errors), [DiagnosticKind::UnknownKey]);
 }
 
 #[test]

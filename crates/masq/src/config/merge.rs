@@ -55,7 +55,7 @@ fn agreed<'files, T: PartialEq + Clone + std::fmt::Display + 'files>(
     let mut settings = settings.flatten();
     let first = settings.next()?;
     for other in settings.filter(|other| other.value != first.value) {
-        findings.error(Finding {
+        findings.error(|| Finding {
             kind: DiagnosticKind::Conflict,
             place: Some(other.place.clone()),
             path: key.to_owned(),
@@ -76,14 +76,14 @@ fn at_least_a_second(interval: &Setting<GoDuration>, findings: &mut Findings) ->
     // A negative interval is below a second too.
     let given = u64::try_from(interval.value.0).map_or(Duration::ZERO, Duration::from_nanos);
     if given < least {
-        findings.warning(short_interval("resyncInterval", Some(interval.place.clone()), interval.value.to_string()));
+        findings.warning(|| short_interval("resyncInterval", Some(interval.place.clone()), interval.value.to_string()));
     }
     given.max(least)
 }
 
 fn check_interval_flag(flags: &Flags, findings: &mut Findings) {
     if let Some(seconds) = flags.resync_interval.filter(|&seconds| seconds < 1) {
-        findings.warning(short_interval("--resync-interval", None, seconds.to_string()));
+        findings.warning(|| short_interval("--resync-interval", None, seconds.to_string()));
     }
 }
 
@@ -103,7 +103,7 @@ fn check_count(config: &Config, place: Option<Place>, findings: &mut Findings) {
     if i64::try_from(count).is_ok_and(|count| count <= config.cidr_limit) {
         return;
     }
-    findings.error(Finding {
+    findings.error(|| Finding {
         kind: DiagnosticKind::TooManyCidrs,
         place,
         path: "nonMasqueradeCIDRs".to_owned(),
@@ -127,22 +127,26 @@ fn check_families(config: &Config, findings: &mut Findings) {
         };
         let family = listed.cidr.family();
         if family == Family::Ipv6 && !config.enable_ipv6 {
-            findings.element_error(about(
-                DiagnosticKind::Ipv6Disabled,
-                "this is an IPv6 block, and IPv6 is off".to_owned(),
-                "start the agent with --enable-ipv6, or remove the block",
-            ));
+            findings.element_error(|| {
+                about(
+                    DiagnosticKind::Ipv6Disabled,
+                    "this is an IPv6 block, and IPv6 is off".to_owned(),
+                    "start the agent with --enable-ipv6, or remove the block",
+                )
+            });
         } else if listed.cidr.prefix_len() == 0 {
-            findings.warning(about(
-                DiagnosticKind::ExemptsAll,
-                format!("this block holds every address, so that nothing of {family} is masqueraded"),
-                "list only the networks that can route the pods' addresses",
-            ));
+            findings.warning(|| {
+                about(
+                    DiagnosticKind::ExemptsAll,
+                    format!("this block holds every address, so that nothing of {family} is masqueraded"),
+                    "list only the networks that can route the pods' addresses",
+                )
+            });
         }
     }
     let has_ipv6 = config.non_masquerade_cidrs.iter().any(|listed| listed.cidr.family() == Family::Ipv6);
     if config.enable_ipv6 && !has_ipv6 {
-        findings.warning(Finding {
+        findings.warning(|| Finding {
             kind: DiagnosticKind::NoIpv6Cidrs,
             place: None,
             path: "nonMasqueradeCIDRs".to_owned(),

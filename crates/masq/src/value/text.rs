@@ -4,23 +4,19 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::diagnostic::Place;
+use crate::value::characters::Characters;
 
 /// A decoded file. Positions are counted in characters from its start, as the YAML parser counts them.
 #[derive(Debug)]
 pub(crate) struct Text {
     name: Arc<str>,
     content: String,
-    lines: Vec<Line>,
+    characters: Characters,
+    /// The character with which each line begins; narrow, since a text may be made of line breaks.
+    lines: Vec<u32>,
     has_byte_order_mark: bool,
     /// The first place where the bytes are no text.
     undecodable: Option<usize>,
-}
-
-/// Where a line begins.
-#[derive(Debug, Clone, Copy)]
-struct Line {
-    byte: usize,
-    character: usize,
 }
 
 impl Text {
@@ -32,8 +28,8 @@ impl Text {
             [0xEF, 0xBB, 0xBF, rest @ ..] => decode_utf8(rest, true),
             plain => decode_utf8(plain, false),
         };
-        let lines = line_starts(&content);
-        Text { name, content, lines, has_byte_order_mark, undecodable }
+        let (characters, lines) = (Characters::of(&content), line_starts(&content));
+        Text { name, content, characters, lines, has_byte_order_mark, undecodable }
     }
 
     pub fn as_str(&self) -> &str {
@@ -52,33 +48,21 @@ impl Text {
 
     /// The place of a character.
     pub fn place(&self, character: usize) -> Place {
-        let index = self.line_of(character);
-        let column = character - self.lines[index].character + 1;
-        Place { file: Arc::clone(&self.name), line: index + 1, column }
+        let line = self.lines.partition_point(|&start| start as usize <= character);
+        let start = line.checked_sub(1).map_or(0, |index| self.lines[index] as usize);
+        Place { file: Arc::clone(&self.name), line, column: character - start + 1 }
     }
 
     /// The text between two characters.
     pub fn slice(&self, characters: Range<usize>) -> &str {
-        let start = self.byte(characters.start);
-        let end = self.byte(characters.end.max(characters.start));
-        &self.content[start..end]
+        self.characters.slice(&self.content, characters)
     }
 
     /// The line with this number, from 1, without its line break; empty behind the last one.
     pub fn line(&self, number: usize) -> &str {
-        let Some(line) = number.checked_sub(1).and_then(|index| self.lines.get(index)) else { return "" };
-        let end = self.lines.get(number).map_or(self.content.len(), |next| next.byte);
-        self.content[line.byte..end].trim_end_matches(['\n', '\r'])
-    }
-
-    fn line_of(&self, character: usize) -> usize {
-        self.lines.partition_point(|line| line.character <= character).saturating_sub(1)
-    }
-
-    fn byte(&self, character: usize) -> usize {
-        let line = self.lines[self.line_of(character)];
-        let rest = &self.content[line.byte..];
-        rest.char_indices().nth(character - line.character).map_or(self.content.len(), |(byte, _)| line.byte + byte)
+        let Some(&start) = number.checked_sub(1).and_then(|index| self.lines.get(index)) else { return "" };
+        let end = self.lines.get(number).map_or(usize::MAX, |&next| next as usize);
+        self.slice(start as usize..end).trim_end_matches(['\n', '\r'])
     }
 }
 
@@ -113,16 +97,16 @@ fn decode_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16, marked: bool) -> (String
 }
 
 /// Lines as editors count them: ended by LF, CR LF or CR.
-fn line_starts(content: &str) -> Vec<Line> {
-    let mut lines = vec![Line { byte: 0, character: 0 }];
-    let mut characters = 0;
-    let mut rest = content.char_indices().peekable();
-    while let Some((byte, c)) = rest.next() {
-        characters += 1;
-        let ends_line = c == '\n' || (c == '\r' && rest.peek().is_none_or(|&(_, next)| next != '\n'));
-        if ends_line {
-            lines.push(Line { byte: byte + 1, character: characters });
+fn line_starts(content: &str) -> Vec<u32> {
+    let mut starts = vec![0];
+    let mut characters = 0_u32;
+    let mut rest = content.chars().peekable();
+    while let Some(c) = rest.next() {
+        // Lines behind four billion characters would count as one.
+        characters = characters.saturating_add(1);
+        if c == '\n' || (c == '\r' && rest.peek() != Some(&'\n')) {
+            starts.push(characters);
         }
     }
-    lines
+    starts
 }

@@ -4,21 +4,22 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::diagnostic::DiagnosticKind;
+use crate::diagnostic::{DiagnosticKind, excerpt};
+use crate::value::characters::Characters;
 use crate::value::{Document, Fault, MAX_DEPTH, Member, Node, NodeId, Nodes, Order, Value};
 use crate::yaml::scalar::{ScalarError, Tag, resolve};
 
 /// A document that is being built from events.
 pub(super) struct Builder<'text> {
     content: &'text str,
+    characters: &'text Characters,
     nodes: Nodes,
     open: Vec<Open>,
     root: Option<NodeId>,
     anchors: HashMap<usize, Finished>,
     effort: Effort,
-    /// Where the scalars stand, for the check of what is between them.
-    scalars: Vec<Range<usize>>,
-    cursor: Cursor,
+    /// Where the scalars stand, for the check of what is between them; none if there is nothing to check.
+    scalars: Option<Vec<Range<usize>>>,
 }
 
 /// A list or mapping whose end has not come.
@@ -26,8 +27,16 @@ struct Open {
     at: usize,
     anchor: usize,
     content: OpenContent,
-    size: u64,
+    size: Size,
     height: usize,
+}
+
+/// How much a node holds, each alias counted with what it stands for.
+#[derive(Clone, Copy, Default)]
+struct Size {
+    nodes: u64,
+    /// The bytes of its scalars.
+    text: u64,
 }
 
 enum OpenContent {
@@ -37,7 +46,7 @@ enum OpenContent {
 
 /// The key whose value comes next.
 struct Key {
-    name: String,
+    name: Box<str>,
     at: usize,
     merge: bool,
 }
@@ -46,8 +55,7 @@ struct Key {
 #[derive(Clone, Copy)]
 struct Finished {
     id: NodeId,
-    /// Nodes in it, each alias counted with what it stands for.
-    size: u64,
+    size: Size,
     /// Levels of nesting in it, aliases included.
     height: usize,
     /// Whether it was written as `<<` without quotes or a tag of somebody's own.
@@ -55,16 +63,17 @@ struct Finished {
 }
 
 impl<'text> Builder<'text> {
-    pub fn new(content: &'text str) -> Builder<'text> {
+    /// Starts on a document whose text is `content`. With `wants_scalars` it remembers where all scalars stand.
+    pub fn new(content: &'text str, characters: &'text Characters, wants_scalars: bool) -> Builder<'text> {
         Builder {
             content,
+            characters,
             nodes: Nodes::default(),
             open: Vec::new(),
             root: None,
             anchors: HashMap::new(),
             effort: Effort::default(),
-            scalars: Vec::new(),
-            cursor: Cursor::default(),
+            scalars: wants_scalars.then(Vec::new),
         }
     }
 
@@ -73,8 +82,8 @@ impl<'text> Builder<'text> {
         self.root.is_some()
     }
 
-    pub fn scalars(&self) -> &[Range<usize>] {
-        &self.scalars
+    pub fn scalars(&self) -> Option<&[Range<usize>]> {
+        self.scalars.as_deref()
     }
 
     /// Takes a scalar; `tag` is its full name.
@@ -97,14 +106,15 @@ impl<'text> Builder<'text> {
             let reason = "a text within brackets cannot begin with | or >";
             return Err(self.fault_at(at..end, reason, "put the text in quotes"));
         }
+        let size = Size { nodes: 1, text: text.len() as u64 };
         self.effort.spend(1);
         // An empty plain scalar is written with no character; its place is that of its neighbour.
-        if is_quoted || !text.is_empty() {
-            self.scalars.push(at..end);
+        if let Some(scalars) = self.scalars.as_mut().filter(|_| is_quoted || !text.is_empty()) {
+            scalars.push(at..end);
         }
         let value = resolve(text, kind).map_err(|error| self.scalar_fault(&error, at..end))?;
         let id = self.push(at, end, value)?;
-        self.finish_node(Finished { id, size: 1, height: 0, is_merge_sign }, anchor, at..end)
+        self.finish_node(Finished { id, size, height: 0, is_merge_sign }, anchor, at..end)
     }
 
     /// Takes an alias to an anchor.
@@ -127,7 +137,8 @@ impl<'text> Builder<'text> {
         if self.open.len() + target.height > MAX_DEPTH {
             return Err(self.too_deep(at));
         }
-        self.finish_node(Finished { size: target.size.saturating_add(1), is_merge_sign: false, ..target }, 0, at..end)
+        let size = target.size.and(Size { nodes: 1, text: 0 });
+        self.finish_node(Finished { size, is_merge_sign: false, ..target }, 0, at..end)
     }
 
     pub fn begin_list(&mut self, anchor: usize, at: usize) -> Result<(), Fault> {
@@ -143,7 +154,7 @@ impl<'text> Builder<'text> {
             return Err(self.too_deep(at));
         }
         self.effort.spend(1);
-        self.open.push(Open { at, anchor, content, size: 1, height: 1 });
+        self.open.push(Open { at, anchor, content, size: Size { nodes: 1, text: 0 }, height: 1 });
         Ok(())
     }
 
@@ -151,8 +162,8 @@ impl<'text> Builder<'text> {
     pub fn end(&mut self, end: usize) -> Result<(), Fault> {
         let Some(open) = self.open.pop() else { return Ok(()) };
         let value = match open.content {
-            OpenContent::List(items) => Value::List(items),
-            OpenContent::Map { members, .. } => Value::Map(members),
+            OpenContent::List(items) => Value::List(items.into()),
+            OpenContent::Map { members, .. } => Value::Map(members.into()),
         };
         let id = self.push(open.at, end, value)?;
         self.finish_node(
@@ -180,7 +191,7 @@ impl<'text> Builder<'text> {
             self.root = Some(node.id);
             return Ok(());
         };
-        parent.size = parent.size.saturating_add(node.size);
+        parent.size = parent.size.and(node.size);
         parent.height = parent.height.max(node.height + 1);
         match &mut parent.content {
             OpenContent::List(items) => items.push(node.id),
@@ -205,15 +216,15 @@ impl<'text> Builder<'text> {
     }
 
     /// The text that a key becomes on the reference's way through JSON.
-    fn key_name(&self, id: NodeId) -> Result<String, Fault> {
+    fn key_name(&self, id: NodeId) -> Result<Box<str>, Fault> {
         let node = self.nodes.get(id);
         match &node.value {
             Value::String(name) => Ok(name.clone()),
-            Value::Bool(value) => Ok(value.to_string()),
-            Value::Number(Some(integer)) => Ok(integer.to_string()),
-            Value::Number(None) => Ok(self.slice(node.at..node.end)),
+            Value::Bool(value) => Ok(value.to_string().into()),
+            Value::Number(Some(integer)) => Ok(integer.to_string().into()),
+            Value::Number(None) => Ok(excerpt(self.slice(node.span())).into()),
             Value::Null | Value::List(_) | Value::Map(_) => Err(self.fault_at(
-                node.at..node.end,
+                node.span(),
                 &format!("{} cannot be a key", node.value.type_name()),
                 "write a text before the colon, in quotes if it is special to YAML",
             )),
@@ -221,13 +232,10 @@ impl<'text> Builder<'text> {
     }
 
     /// A key without a question mark stands in one line with its colon, and not too far from it.
-    fn check_key_line(&mut self, span: Range<usize>) -> Result<(), Fault> {
+    fn check_key_line(&self, span: Range<usize>) -> Result<(), Fault> {
         const LONGEST: usize = 1024;
-        let (Some(start), Some(end)) =
-            (self.cursor.advance(self.content, span.start), self.cursor.advance(self.content, span.end))
-        else {
-            return Ok(());
-        };
+        let byte = |character| self.characters.byte(self.content, character);
+        let (start, end) = (byte(span.start), byte(span.end));
         let behind = self.content[end..].trim_start_matches([' ', '\t', '\n', '\r']);
         let colon = self.content.len() - behind.len();
         let key = &self.content[start..colon];
@@ -258,15 +266,15 @@ impl<'text> Builder<'text> {
             return Ok(());
         }
         Err(self.fault_at(
-            node.at..node.end,
+            node.span(),
             "<< takes a mapping or a list of mappings",
             "let it refer to a mapping, or write \"<<\" in quotes for a key of this name",
         ))
     }
 
     fn push(&mut self, at: usize, end: usize, value: Value) -> Result<NodeId, Fault> {
-        let id = self.nodes.push(Node { at, end, value });
-        id.ok_or_else(|| self.fault_at(at..at, "the file has more than 500,000 values", "make it smaller"))
+        let id = self.nodes.push(Node::new(at..end, value));
+        id.ok_or_else(|| self.fault_at(at..at, "the file has more than 250,000 values", "make it smaller"))
     }
 
     fn too_deep(&self, at: usize) -> Fault {
@@ -274,7 +282,7 @@ impl<'text> Builder<'text> {
     }
 
     fn fault_at(&self, span: Range<usize>, reason: &str, remedy: &str) -> Fault {
-        let value = if span.is_empty() { None } else { Some(self.slice(span.clone())) };
+        let value = if span.is_empty() { None } else { Some(excerpt(self.slice(span.clone()))) };
         Fault {
             kind: DiagnosticKind::YamlSyntax,
             at: span.start,
@@ -301,16 +309,22 @@ impl<'text> Builder<'text> {
         }
     }
 
-    fn slice(&self, span: Range<usize>) -> String {
-        self.content.chars().skip(span.start).take(span.len()).collect()
+    fn slice(&self, span: Range<usize>) -> &'text str {
+        self.characters.slice(self.content, span)
     }
 }
 
-/// How much of the decoding would be repetition through aliases, by go-yaml's measure.
+impl Size {
+    fn and(self, other: Size) -> Size {
+        Size { nodes: self.nodes.saturating_add(other.nodes), text: self.text.saturating_add(other.text) }
+    }
+}
+
+/// How much of the decoding would be repetition through aliases: of nodes by go-yaml's measure, of text by one of ours.
 #[derive(Default)]
 struct Effort {
     total: u64,
-    repeated: u64,
+    repeated: Size,
 }
 
 impl Effort {
@@ -318,36 +332,21 @@ impl Effort {
         self.total = self.total.saturating_add(nodes);
     }
 
-    /// Counts an alias and, once more, the nodes it stands for.
-    fn repeat(&mut self, nodes: u64) {
-        self.spend(nodes.saturating_add(1));
-        self.repeated = self.repeated.saturating_add(nodes);
+    /// Counts an alias and, once more, what it stands for.
+    fn repeat(&mut self, size: Size) {
+        self.spend(size.nodes.saturating_add(1));
+        self.repeated = self.repeated.and(size);
     }
 
     /// Small documents may consist of repetition nearly whole, from four million nodes on only a tenth may be.
     fn is_excessive(&self) -> bool {
         const FEW: f64 = 400_000.0;
         const MANY: f64 = 4_000_000.0;
+        /// Bytes; go-yaml shares a text that is repeated and need not count it.
+        const MOST_TEXT: u64 = 4 << 20;
         let total = self.total as f64;
         let allowed = 0.99 - 0.89 * ((total.clamp(FEW, MANY) - FEW) / (MANY - FEW));
-        self.repeated > 100 && self.total > 1_000 && self.repeated as f64 / total > allowed
-    }
-}
-
-/// A byte of the content and its character, moved forward only, so that a whole document is counted once.
-#[derive(Default)]
-struct Cursor {
-    byte: usize,
-    character: usize,
-}
-
-impl Cursor {
-    /// The byte of a character; none for one that has been passed.
-    fn advance(&mut self, content: &str, character: usize) -> Option<usize> {
-        let ahead = character.checked_sub(self.character)?;
-        let rest = &content[self.byte..];
-        self.byte += rest.char_indices().nth(ahead).map_or(rest.len(), |(byte, _)| byte);
-        self.character = character;
-        Some(self.byte)
+        let repeats_nodes = self.repeated.nodes > 100 && self.total > 1_000;
+        self.repeated.text > MOST_TEXT || repeats_nodes && self.repeated.nodes as f64 / total > allowed
     }
 }

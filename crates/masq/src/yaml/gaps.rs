@@ -5,15 +5,17 @@ use std::ops::Range;
 use crate::diagnostic::DiagnosticKind;
 use crate::value::Fault;
 
+/// Whether there can be anything to refuse at all.
+pub(super) fn are_suspicious(content: &str) -> bool {
+    content.contains(['\t', '&', '*'])
+}
+
 /// Looks at the text between the scalars, up to the character `end` if given.
 ///
 /// # Errors
 /// A tab stands where a new key could begin, so that go-yaml does not skip it, or an anchor's name has a character that is
 /// neither a letter, a digit, `_` nor `-`.
 pub(super) fn check(content: &str, scalars: &[Range<usize>], end: Option<usize>) -> Result<(), Fault> {
-    if !content.contains(['\t', '&', '*']) {
-        return Ok(());
-    }
     let mut gap = Gap::at_line_start(0);
     // A scalar's place begins with its anchor and tag, which are still to be looked at.
     let mut is_in_scalar = false;

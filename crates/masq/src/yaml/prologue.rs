@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::diagnostic::DiagnosticKind;
-use crate::value::Fault;
+use crate::diagnostic::{DiagnosticKind, excerpt};
 use crate::value::text::Text;
+use crate::value::{Fault, MAX_VALUES};
 
 /// The part of a text that go-yaml reads.
 #[derive(Debug)]
@@ -89,6 +89,43 @@ pub(super) fn first_document(text: &str) -> Result<FirstDocument<'_>, Fault> {
     Ok(FirstDocument { content: text, ignored_at: None })
 }
 
+/// Bounds the tokens of a text before there are any: the event parser keeps all those of a bracket that may be a key.
+///
+/// # Errors
+/// There are more signs that set off a token than there may be values.
+pub(super) fn check_signs(content: &str) -> Result<(), Fault> {
+    let (mut signs, mut byte) = (0, 0);
+    for line in content.split_inclusive(['\n', '\r']) {
+        let is_comment = line.trim_start_matches(BLANKS).starts_with('#');
+        signs += if is_comment { 0 } else { count_signs(line.as_bytes()) };
+        if signs > MAX_VALUES {
+            return Err(line_fault(
+                content[..byte].chars().count(),
+                line,
+                "with this line the file has more than some 250,000 commas, brackets, colons and other signs of YAML's",
+                "make it smaller",
+            ));
+        }
+        byte += line.len();
+    }
+    Ok(())
+}
+
+/// Counts the signs in a line that can set off tokens, rather some more than one less.
+fn count_signs(line: &[u8]) -> usize {
+    /// A key, a value and the mapping around them.
+    const OF_A_COLON: usize = 3;
+    let is_end = |byte: Option<&u8>| byte.is_none_or(|byte| b" \t\n\r,[]{}".contains(byte));
+    let before = |at: usize| at.checked_sub(1).map(|before| &line[before]);
+    let signs_at = |at: usize| match line[at] {
+        b',' | b'[' | b']' | b'{' | b'}' => 1,
+        b'?' | b'*' | b'&' | b'!' | b'"' | b'\'' if is_end(before(at)) => 1,
+        b':' if is_end(line.get(at + 1)) || before(at).is_some_and(|byte| b"\"']}".contains(byte)) => OF_A_COLON,
+        _ => 0,
+    };
+    (0..line.len()).map(signs_at).sum()
+}
+
 /// What a line is for the structure of documents.
 enum Line {
     Blank,
@@ -132,9 +169,16 @@ fn content_behind(text: &str, byte: usize) -> Option<usize> {
     None
 }
 
+/// The longest `%TAG` line, in bytes.
+const LONGEST_TAG: usize = 1024;
+
 fn check_directive(line: &str, at: impl Fn() -> usize) -> Result<(), Fault> {
     let mut words = line.split_whitespace();
     match (words.next(), words.next()) {
+        // Each tag repeats what stands here.
+        (Some("%TAG"), _) if line.len() > LONGEST_TAG => {
+            Err(line_fault(at(), line, "this directive is longer than 1,024 bytes", "shorten it"))
+        }
         (Some("%TAG"), _) | (Some("%YAML"), Some("1.1")) => Ok(()),
         (Some("%YAML"), _) => {
             Err(line_fault(at(), line, "only YAML 1.1 is read here", "write %YAML 1.1, or remove the line"))
@@ -152,7 +196,7 @@ fn line_fault(at: usize, line: &str, reason: &str, remedy: &str) -> Fault {
     Fault {
         kind: DiagnosticKind::YamlSyntax,
         at,
-        value: Some(line.trim_end().to_owned()),
+        value: Some(excerpt(line.trim_end())),
         reason: reason.to_owned(),
         remedy: remedy.to_owned(),
     }

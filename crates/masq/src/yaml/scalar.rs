@@ -61,14 +61,15 @@ pub(super) enum ScalarError {
 /// The text is not of the tag's type, or a number that is not finite.
 pub(super) fn resolve(text: Cow<'_, str>, tag: Tag) -> Result<Value, ScalarError> {
     if tag == Tag::String {
-        return Ok(Value::String(text.into_owned()));
+        return Ok(Value::String(text.into()));
     }
     let mismatch = Err(ScalarError::Mismatch { tag: tag.describe() });
     match (tag, resolve_plain(&text)) {
-        (Tag::Binary, _) => decode_base64(&text)
-            .map_or(mismatch, |bytes| Ok(Value::String(String::from_utf8_lossy(&bytes).into_owned()))),
+        (Tag::Binary, _) => {
+            decode_base64(&text).map_or(mismatch, |bytes| Ok(Value::String(String::from_utf8_lossy(&bytes).into())))
+        }
         // A date stays the string that was written; the tag only checks it.
-        (Tag::Timestamp, _) if is_timestamp(&text) => Ok(Value::String(text.into_owned())),
+        (Tag::Timestamp, _) if is_timestamp(&text) => Ok(Value::String(text.into())),
         (Tag::Timestamp, _) => mismatch,
         (Tag::None | Tag::Float, Plain::Float(number)) if !number.is_finite() => Err(ScalarError::NotFinite),
         (Tag::None | Tag::Float, Plain::Float(number)) => Ok(Value::Number(as_integer(number))),
@@ -78,7 +79,7 @@ pub(super) fn resolve(text: Cow<'_, str>, tag: Tag) -> Result<Value, ScalarError
         }
         (Tag::None | Tag::Bool, Plain::Bool(value)) => Ok(Value::Bool(value)),
         (Tag::None | Tag::Null, Plain::Null) => Ok(Value::Null),
-        (Tag::None | Tag::String, Plain::String) => Ok(Value::String(text.into_owned())),
+        (Tag::None | Tag::String, Plain::String) => Ok(Value::String(text.into())),
         (Tag::Bool | Tag::Int | Tag::Float | Tag::Null | Tag::String, _) => mismatch,
     }
 }
@@ -208,7 +209,7 @@ fn is_timestamp(text: &str) -> bool {
         Some(at) => (&text[..at], Some(&text[at..])),
         None => (text, None),
     };
-    let parts: Vec<&str> = date.split('-').collect();
+    let parts: Vec<&str> = date.splitn(4, '-').collect();
     let [year, month, day] = parts[..] else { return false };
     let (Some(year), Some(month), Some(day)) = (digits(year, 4..=4), digits(month, 1..=2), digits(day, 1..=2)) else {
         return false;
@@ -235,7 +236,7 @@ fn is_time_of_day(text: &str) -> bool {
             digits(hours, 2..=2).is_some_and(|h| h <= 24) && digits(minutes, 2..=2).is_some_and(|m| m < 60)
         }),
     };
-    let parts: Vec<&str> = clock.split(':').collect();
+    let parts: Vec<&str> = clock.splitn(4, ':').collect();
     let [hours, minutes, seconds] = parts[..] else { return false };
     let (seconds, fraction) = seconds.split_once('.').unwrap_or((seconds, "0"));
     zone_fits
