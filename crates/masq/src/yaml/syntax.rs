@@ -1,4 +1,6 @@
 //! The event parser's errors: what they mean for the first document, and what they say to people.
+//!
+//! The parser tells its errors apart by nothing but their texts, so the texts are held by tests.
 
 use saphyr_parser::ScanError;
 
@@ -90,3 +92,71 @@ const EXPLANATIONS: [Explanation; 15] = [
 
 /// A part of the event parser's message, the reason and the remedy.
 type Explanation = (&'static str, &'static str, &'static str);
+
+#[cfg(test)]
+mod tests {
+    use saphyr_parser::Parser;
+
+    use super::*;
+
+    /// The first error of the event parser, unchanged.
+    fn error(text: &str) -> ScanError {
+        Parser::new_from_str(text).find_map(Result::err).expect("the text is refused")
+    }
+
+    /// A parser that words an error otherwise changes what people are told, or even what is taken.
+    #[test]
+    fn the_event_parser_words_its_errors_as_expected() {
+        let brackets = format!("a: {}", "[".repeat(300));
+        let expected = [
+            ("a: x\n\ty", "while scanning a plain scalar, found a tab"),
+            ("a: |\n\tx", "a block scalar content cannot start with a tab"),
+            ("? \ta", "tabs disallowed in this context"),
+            ("a: b: c", "mapping values are not allowed in this context"),
+            ("[a\n: b]", "illegal placement of ':' indicator"),
+            ("a: - b", "block sequence entries are not allowed in this context"),
+            ("a: *b", "while parsing node, found unknown anchor"),
+            ("a: \"b", "while scanning a quoted scalar, found unexpected end of stream"),
+            ("a: 1\nb\n", "simple key expect ':'"),
+            ("a: 1\nb", "simple key expected"),
+            ("a: @x", "unexpected character: `@'"),
+            ("a: \"\\q\"", "while parsing a quoted scalar, found unknown escape character"),
+            (brackets.as_str(), "recursion limit exceeded"),
+            ("%YAML 1.1\n%YAML 1.1\n---\na", "duplicate version directive"),
+            ("a: 1\n%YAML 1.1\n---\n", "missing explicit document end marker before directive"),
+            ("a: !e!x b", "the handle wasn't declared"),
+            ("a: 1\n- b", "while parsing a block mapping, did not find expected key"),
+            ("- a\nb: 1", "while parsing a block collection, did not find expected '-' indicator"),
+            ("a: [1 2\n", "while parsing a flow sequence, expected ',' or ']'"),
+            ("a: {b: c", "while parsing a flow mapping, did not find expected ',' or '}'"),
+            ("{a: 1}\n{b: 1}", "did not find expected <document start>"),
+            ("--- {a: 1}}", "misplaced bracket"),
+        ];
+        for (text, message) in expected {
+            assert_eq!(error(text).info(), message, "{text:?}");
+        }
+        for (part, ..) in EXPLANATIONS {
+            assert!(expected.iter().any(|(_, message)| message.contains(part)), "{part} is in none of the messages");
+        }
+    }
+
+    #[test]
+    fn only_what_stands_behind_a_whole_document_is_no_fault_of_it() {
+        for (text, is_behind) in [
+            ("--- {a: 1}}", true),
+            ("{a: 1}\n{b: 1}", true),
+            ("a: 1\n%YAML 1.1\n---\n", true),
+            ("a: 1\n%FOO\n---\n", false),
+            ("a: 1\nb\n", false),
+        ] {
+            assert_eq!(is_about_what_follows(&error(text), text), is_behind, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_no_key_is_pointed_at_where_it_begins() {
+        for (text, at) in [("a: 1\n  \n b\n\n ", 9), ("a: 1\nb", 5), ("é: 1\n b \n", 6)] {
+            assert_eq!(last_line_before(text, text.chars().count()), at, "{text:?}");
+        }
+    }
+}
