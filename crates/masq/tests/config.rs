@@ -243,6 +243,35 @@ fn brackets_and_quotes_may_span_lines_without_indentation() {
     assert!(parse("nonMasqueradeCIDRs: [\n10.0.0.0/8 # pods\n11.0.0.0/8\n]\n").is_err());
 }
 
+#[test]
+fn an_escaped_backslash_does_not_keep_a_quote_open() {
+    let text = "note: \"C:\\\\\" # share\nnonMasqueradeCIDRs:\n- 100.64.0.0/10\nother: \"x\"\nmore: {\na: 1\n}\n";
+    assert_eq!(texts(&parse(text).unwrap().config), ["100.64.0.0/10"]);
+    let text = "x: \"\\\\\"\nnonMasqueradeCIDRs: [\n100.64.0.0/10]\n";
+    assert_eq!(texts(&parse(text).unwrap().config), ["100.64.0.0/10"]);
+}
+
+#[test]
+fn lines_within_quotes_are_folded_as_yaml_folds_them_whatever_their_indentation() {
+    let parsed = parse("nonMasqueradeCIDRs: [\n\"10.0.0.0\\\n/8\"]\nresyncInterval: \"1m\\\n30s\"\n").unwrap();
+    assert_eq!(texts(&parsed.config), ["10.0.0.0/8"]);
+    assert_eq!(parsed.config.resync_interval, Duration::from_secs(90));
+}
+
+#[test]
+fn a_block_of_text_may_stand_beside_brackets_that_span_lines() {
+    let parsed = parse("note: |\n  [ \"\nnonMasqueradeCIDRs: [\n10.0.0.0/8]\n").unwrap();
+    assert_eq!(texts(&parsed.config), ["10.0.0.0/8"]);
+}
+
+/// Quotes and brackets mean nothing in the middle of a plain text, and the line behind them is one of its own.
+#[test]
+fn text_that_only_looks_like_quotes_or_brackets_is_not_indented() {
+    assert!(parse("a: [\n1]\nb: c - \"d\ne\"\n").is_err());
+    let parsed = parse("a: [\n1]\nb: c {\ne: f}\n").unwrap();
+    assert_eq!(parsed.warnings.iter().map(place).collect::<Vec<_>>(), [(1, 1), (3, 1), (4, 1)]);
+}
+
 /// Measured on go-yaml 2.4.0.
 #[test]
 fn where_the_event_parser_differs_go_yaml_is_followed() {
