@@ -19,8 +19,8 @@ use self::flags::Flags;
 pub use self::flags::{Flag, Origin};
 use self::go_flags::{Stop, Words};
 pub use self::options::{
-    BackendChoice, CheckOptions, CleanupOptions, Command, DEFAULT_CONFIG_PATH, DaemonOptions, DemoOptions, ExplainOptions, NodeOptions, OutputFormat,
-    RenderOptions, Topic,
+    BackendChoice, CheckOptions, CleanupOptions, Command, DEFAULT_CONFIG_PATH, DaemonOptions, DemoOptions,
+    ExplainOptions, NodeOptions, OutputFormat, RenderOptions, Topic,
 };
 pub use self::question::{Endpoint, Question};
 pub use self::table::flags;
@@ -54,6 +54,7 @@ pub fn parse(args: &[OsString]) -> Result<Command, Refusal> {
         Topic::Render => render(flags, &words).map(Command::Render).map_err(usage),
         Topic::Diff => node(flags, &words).map(Command::Diff).map_err(usage),
         Topic::Explain => explain(flags, &words).map(Command::Explain).map_err(usage),
+        Topic::Status => node(flags, &words).map(Command::Status).map_err(usage),
         Topic::Cleanup => cleanup(flags, &words).map(Command::Cleanup).map_err(usage),
         Topic::Demo => demo(flags, &words).map(Command::Demo).map_err(usage),
     }
@@ -295,7 +296,7 @@ mod tests {
         assert!(matches!(parsed(&["check"]), Ok(Command::Check(_))));
         assert!(matches!(parsed(&["render", "--backend=nftables"]), Ok(Command::Render(_))));
         assert_eq!(daemon_of(&["--v=2", "check"]).ignored_words, ["check"]);
-        assert_eq!(daemon_of(&["status"]).ignored_words, ["status"]);
+        assert_eq!(daemon_of(&["nonsense"]).ignored_words, ["nonsense"]);
     }
 
     #[test]
@@ -385,7 +386,7 @@ mod tests {
             .prop_map(|(dashes, name, equals, value)| format!("{dashes}{name}{equals}{value}").into_bytes());
         proptest::prop_oneof![
             4 => flag,
-            1 => proptest::sample::select(vec!["check", "render", "diff", "cleanup", "explain", "demo"]).prop_map(|tool| tool.as_bytes().to_vec()),
+            1 => proptest::sample::select(vec!["check", "render", "diff", "status", "cleanup", "explain", "demo"]).prop_map(|tool| tool.as_bytes().to_vec()),
             1 => proptest::collection::vec(proptest::num::u8::ANY, 0..8),
         ]
     }

@@ -4,6 +4,7 @@ pub mod agent;
 pub mod backend;
 pub mod cli;
 pub mod config_file;
+pub mod doctor;
 pub mod events;
 pub mod foreign;
 pub mod lab;

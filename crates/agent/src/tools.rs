@@ -10,6 +10,7 @@ mod node;
 pub mod output;
 pub mod render;
 mod running;
+pub mod status;
 
 /// Exit status of a tool that found nothing to report.
 const STATUS_FINE: u8 = 0;

@@ -1,7 +1,34 @@
 //! What the kernel holds against what it should hold, line by line: for people, and without a word on how to get from one to the other.
 
+use anyhow::Error;
+use masq::cidr::Family;
+
 /// Two lists whose lengths multiply to more than this are not aligned line by line, which would take that much memory.
 const MOST_PAIRS: usize = 1 << 22;
+
+/// How the kernel differs from a policy, and what else was seen on the way.
+#[derive(Debug, Default)]
+pub struct Comparison {
+    /// The differences; none if the kernel holds the policy, and nothing else of ours.
+    pub groups: Vec<Group>,
+    /// What could not be compared.
+    pub failures: Vec<Error>,
+    /// What our rules have counted, where they stay the same for long enough to tell.
+    pub counted: Vec<Counted>,
+    /// The version of iptables, if it is too old for the `--random-fully` that the policy asks for.
+    pub too_old: Option<String>,
+}
+
+/// Connections of one family by what became of them, since the table was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counted {
+    /// Their family.
+    pub family: Family,
+    /// How many were exempt.
+    pub exempt: u64,
+    /// How many were masqueraded.
+    pub masqueraded: u64,
+}
 
 /// Differences in one place, in the order in which they stand there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +55,19 @@ pub enum Side {
     Missing,
     /// The kernel holds it, and the policy does not ask for it.
     Unwanted,
+}
+
+impl Comparison {
+    /// Nothing could be compared.
+    pub fn failed(error: Error) -> Comparison {
+        Comparison { failures: vec![error], ..Comparison::default() }
+    }
+
+    /// Adds the differences and failures of another place.
+    pub fn append(&mut self, other: Comparison) {
+        self.groups.extend(other.groups);
+        self.failures.extend(other.failures);
+    }
 }
 
 impl Line {

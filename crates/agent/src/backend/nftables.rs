@@ -17,7 +17,7 @@ use self::desired::{Desired, PROTECTED, TABLE};
 use self::observed::Observed;
 use self::plan::{By, Plan};
 use super::Look;
-use super::difference::Group;
+use super::difference::Comparison;
 
 const OUR_TABLE: TableRef<'static> = (ProtocolFamily::Inet, TABLE);
 
@@ -138,12 +138,16 @@ impl Nftables {
     ///
     /// # Errors
     /// As [`Nftables::observe`].
-    pub fn compare(&mut self, policy: &Policy) -> Result<Vec<Group>, Error> {
+    pub fn compare(&mut self, policy: &Policy) -> Result<Comparison, Error> {
         let (observed, _) = self.observe()?;
         let mut desired = Desired::new(policy, false);
         let found = observed.table.as_ref().map_or(desired.table.flags, |table| table.flags);
         desired.table.flags = TableFlags(found.0 & PROTECTED.0);
-        Ok(compare::groups(&desired, &observed))
+        Ok(Comparison {
+            groups: compare::groups(&desired, &observed),
+            counted: compare::counted(&observed),
+            ..Comparison::default()
+        })
     }
 
     /// The generations made by this socket since the last call, failed passes included.

@@ -21,6 +21,8 @@ pub enum Command {
     Render(RenderOptions),
     /// Say how the kernel differs from the policy.
     Diff(NodeOptions),
+    /// Show how masquerading on this node is.
+    Status(NodeOptions),
     /// Say what becomes of a packet, and why.
     Explain(ExplainOptions),
     /// Remove all of ours from the kernel.
@@ -44,6 +46,8 @@ pub enum Topic {
     Render,
     /// `diff`.
     Diff,
+    /// `status`.
+    Status,
     /// `explain`.
     Explain,
     /// `cleanup`.
@@ -54,7 +58,8 @@ pub enum Topic {
 
 impl Topic {
     /// The tools, in the order in which help lists them.
-    pub const TOOLS: [Topic; 6] = [Topic::Check, Topic::Render, Topic::Diff, Topic::Explain, Topic::Cleanup, Topic::Demo];
+    pub const TOOLS: [Topic; 7] =
+        [Topic::Check, Topic::Render, Topic::Diff, Topic::Status, Topic::Explain, Topic::Cleanup, Topic::Demo];
 
     /// The first word that chooses the tool; the daemon has none.
     pub fn word(self) -> Option<&'static str> {
@@ -63,6 +68,7 @@ impl Topic {
             Topic::Check => Some("check"),
             Topic::Render => Some("render"),
             Topic::Diff => Some("diff"),
+            Topic::Status => Some("status"),
             Topic::Explain => Some("explain"),
             Topic::Cleanup => Some("cleanup"),
             Topic::Demo => Some("demo"),
@@ -141,7 +147,7 @@ pub struct RenderOptions {
     pub output: OutputFormat,
 }
 
-/// What a tool is asked that looks at the node as the daemon would: `diff`.
+/// What a tool is asked that looks at the node as the daemon would: `diff` and `status`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeOptions {
     /// The flags that shape the policy together with the config.

@@ -11,7 +11,16 @@ use super::options::{BackendChoice, OutputFormat, Topic};
 use crate::log::LogFormat;
 
 /// Every command takes the flag: it shapes what all of them look at.
-pub(super) const EVERYWHERE: &[Topic] = &[Topic::Daemon, Topic::Check, Topic::Render, Topic::Diff, Topic::Explain, Topic::Cleanup, Topic::Demo];
+pub(super) const EVERYWHERE: &[Topic] = &[
+    Topic::Daemon,
+    Topic::Check,
+    Topic::Render,
+    Topic::Diff,
+    Topic::Status,
+    Topic::Explain,
+    Topic::Cleanup,
+    Topic::Demo,
+];
 pub(super) const DAEMON: &[Topic] = &[Topic::Daemon];
 
 /// Every flag of every command.
@@ -91,7 +100,7 @@ const FLAGS: &[Flag] = &[
         value: None,
         help: "take an unknown key in the config for an error",
         origin: Origin::Own,
-        commands: &[Topic::Daemon, Topic::Check, Topic::Diff],
+        commands: &[Topic::Daemon, Topic::Check, Topic::Diff, Topic::Status],
         set: |f, v| boolean(v).map(|on| f.strict = on),
         show: |f| f.strict.to_string(),
     },
@@ -100,7 +109,7 @@ const FLAGS: &[Flag] = &[
         value: Some("auto|nftables|iptables"),
         help: "what programs the kernel",
         origin: Origin::Own,
-        commands: &[Topic::Daemon, Topic::Render, Topic::Diff],
+        commands: &[Topic::Daemon, Topic::Render, Topic::Diff, Topic::Status],
         set: |f, v| one_of(v, &BACKENDS).map(|backend| f.backend = backend),
         show: |f| word_of(f.backend, &BACKENDS),
     },

@@ -27,6 +27,7 @@ fn heading(topic: Topic) -> &'static str {
              ip-masq-agent check [FLAGS]   say what is wrong with a config, or what it means\n  \
              ip-masq-agent render [FLAGS]  print what the daemon would load into the kernel\n  \
              ip-masq-agent diff [FLAGS]    say how the kernel differs from the policy\n  \
+             ip-masq-agent status [FLAGS]  show one page about this node, and what is wrong on it\n  \
              ip-masq-agent explain SRC DST say what becomes of a packet on this node, and why\n  \
              ip-masq-agent cleanup [FLAGS] remove all of ours from the kernel\n  \
              ip-masq-agent demo [FLAGS]    show it at work on real packets, in private namespaces\n\
@@ -71,6 +72,16 @@ fn heading(topic: Topic) -> &'static str {
              Example:\n  \
              ip-masq-agent explain 10.244.1.17 8.8.8.8:53/udp\n  \
              ip-masq-agent explain --host 192.0.2.10 198.51.100.7:443\n"
+        }
+        Topic::Status => {
+            "Usage of ip-masq-agent status:\n  \
+             ip-masq-agent status [FLAGS]\n\
+             Shows config, backend, whether the kernel holds the policy, whether an agent is seen, other programs' rules that can change\n\
+             the source of what leaves, counters (nftables backend) and the connection table, and then what is wrong, with a remedy.\n\
+             Works with and without a running agent and changes nothing. Give it the agent's own flags.\n\
+             Exit status: 0 nothing to report but notes, 1 warnings, 2 the policy is not in force (or wrong usage), 3 cannot look.\n\n\
+             Example:\n  \
+             ip-masq-agent status -o json | jq '.findings[].sentence'\n"
         }
         Topic::Cleanup => {
             "Usage of ip-masq-agent cleanup:\n  \

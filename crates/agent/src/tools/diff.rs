@@ -12,8 +12,7 @@ use super::node;
 use super::output::{complain, print, printable};
 use super::{STATUS_CANNOT_LOOK, STATUS_FINE, STATUS_TO_REPORT};
 use crate::backend::Backend;
-use crate::backend::compare::Comparison;
-use crate::backend::difference::{Group, Line, Side};
+use crate::backend::difference::{Comparison, Group, Line, Side};
 use crate::cli::{NodeOptions, OutputFormat};
 
 /// More lines of one place than this are counted instead of shown; `-o json` has them all.
@@ -204,7 +203,7 @@ mod tests {
     #[test]
     fn what_could_not_be_seen_weighs_more_than_what_differs() {
         let failures = || vec![anyhow::anyhow!("no")];
-        let verdict = |groups, failures| Verdict::of(&Comparison { groups, failures });
+        let verdict = |groups, failures| Verdict::of(&Comparison { groups, failures, ..Comparison::default() });
         assert_eq!(verdict(groups(1), failures()), Verdict::CannotLook);
         assert_eq!(verdict(groups(1), Vec::new()), Verdict::Differs);
         assert_eq!(verdict(Vec::new(), Vec::new()), Verdict::InSync);

@@ -1,7 +1,7 @@
 //! The node as the daemon would see it: what the config means there, and the backend that carries it out.
 
 use anyhow::Result;
-use masq::config::{Config, Parsed, Rejected};
+use masq::config::{Config, Parsed, Rejected, Source};
 use masq::diagnostic::Diagnostic;
 use serde_json::{Value, json};
 
@@ -12,6 +12,8 @@ use crate::cli::NodeOptions;
 /// The config that a tool is pointed at.
 #[derive(Debug)]
 pub(super) struct Reading {
+    /// The files, none if there are none.
+    pub sources: Vec<Source>,
     /// Errors first.
     pub findings: Vec<Diagnostic>,
     /// What they mean; `None` if they are refused.
@@ -30,7 +32,7 @@ pub(super) fn read(options: &NodeOptions) -> Result<Reading> {
         Ok(Parsed { config, warnings }) => (Some(config), warnings),
         Err(Rejected { errors, warnings }) => (None, errors.into_iter().chain(warnings).collect()),
     };
-    Ok(Reading { findings, config })
+    Ok(Reading { sources, findings, config })
 }
 
 /// Opens the backend that the daemon would choose with the same flags; nothing is changed.

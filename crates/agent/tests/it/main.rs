@@ -15,6 +15,7 @@ mod iptables;
 mod lab;
 mod log;
 mod reload;
+mod status;
 mod support;
 mod tidy;
 mod traffic;

@@ -13,47 +13,53 @@ use super::render;
 use super::save::{Observed, POSTROUTING};
 use super::version::Stack;
 use super::{Iptables, comment};
-use crate::backend::difference::{Group, Line, Side, align};
+use crate::backend::difference::{Comparison, Group, Line, Side, align};
 
 impl Iptables {
-    /// Compares both families on both stacks with a policy; without one, all that is ours is unwanted. Nothing is changed. The second
-    /// list tells what could not be compared.
-    pub fn compare(&mut self, policy: Option<&Policy>) -> (Vec<Group>, Vec<Error>) {
+    /// Compares both families on both stacks with a policy; without one, all that is ours is unwanted. Nothing is changed.
+    pub fn compare(&mut self, policy: Option<&Policy>) -> Comparison {
         let desired = policy.map(|policy| Desired::new(policy, &self.chain));
-        let (mut groups, mut failures) = (Vec::new(), Vec::new());
+        let mut comparison = Comparison::default();
         let in_use = self.node.stack();
         for stack in [in_use, in_use.other()] {
             for family in Family::ALL {
                 let rules = desired.as_ref().and_then(|desired| desired.rules(family)).filter(|_| stack == in_use);
                 match self.compare_table(family, stack, rules) {
-                    Ok(found) => groups.extend(found),
+                    Ok(found) => {
+                        comparison.groups.extend(found.groups);
+                        comparison.too_old = comparison.too_old.or(found.too_old);
+                    }
                     // Where nothing of ours is to be, the daemon gets along without programs, too.
                     Err(error) if rules.is_none() && is_missing(&error) => {}
-                    Err(error) => failures.push(error.context(format!("iptables: {family} in {stack}"))),
+                    Err(error) => {
+                        comparison.failures.push(error.context(format!("iptables: {family} in {stack}")));
+                    }
                 }
             }
         }
-        (groups, failures)
+        comparison
     }
 
-    fn compare_table(&mut self, family: Family, stack: Stack, rules: Option<&[Rule]>) -> Result<Vec<Group>, Error> {
+    fn compare_table(&mut self, family: Family, stack: Stack, rules: Option<&[Rule]>) -> Result<Comparison, Error> {
         if rules.is_none() && !self.node.has_nat_table(family, stack) {
-            return Ok(Vec::new());
+            return Ok(Comparison::default());
         }
         let tools = self.node.programs.tools(family, stack)?;
         let observed = self.node.observe(&tools, &self.chain)?;
         let place = Place { family, stack };
-        let Some(rules) = rules else {
-            return Ok(place.leftovers(&observed, Scope::All(&self.chain)));
+        let Some(wanted) = rules else {
+            let groups = place.leftovers(&observed, Scope::All(&self.chain));
+            return Ok(Comparison { groups, ..Comparison::default() });
         };
         let version = match self.node.programs.version(family, stack) {
             Some(version) => version,
             None => tools.version(&self.node.runner)?,
         };
-        let rules = if version.has_random_fully() { rules.to_vec() } else { without_random_fully(rules) };
+        let rules = if version.has_random_fully() { wanted.to_vec() } else { without_random_fully(wanted) };
         let mut groups = place.chain(&self.chain, &rules, &observed)?;
         groups.extend(place.leftovers(&observed, Scope::AllBut(&self.chain)));
-        Ok(groups)
+        let too_old = (rules != wanted).then(|| version.to_string());
+        Ok(Comparison { groups, too_old, ..Comparison::default() })
     }
 }
 

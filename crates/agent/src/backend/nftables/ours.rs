@@ -9,7 +9,7 @@ use super::desired::Desired;
 use super::plan::Plan;
 use super::{Nftables, Outcome};
 use crate::backend::Look;
-use crate::backend::difference::Group;
+use crate::backend::difference::Comparison;
 
 /// A transaction with more elements than this is committed without listening: the kernel makes a notice of each element for whoever
 /// listens, which takes several times as long as the rest.
@@ -95,7 +95,7 @@ impl OurTable {
     ///
     /// # Errors
     /// The table cannot be read.
-    pub fn compare(&mut self, policy: &Policy) -> Result<Vec<Group>, Error> {
+    pub fn compare(&mut self, policy: &Policy) -> Result<Comparison, Error> {
         self.nftables.compare(policy)
     }
 

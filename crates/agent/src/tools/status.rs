@@ -1,0 +1,117 @@
+//! `status`: one page about masquerading on this node, and what is wrong with it; nothing is changed.
+
+mod json;
+mod look;
+mod page;
+
+use std::process::ExitCode;
+
+use masq::diagnostic;
+
+use self::look::Seen;
+use super::output::{complain, print};
+use super::{STATUS_CANNOT_LOOK, STATUS_FINE, STATUS_TO_REPORT};
+use crate::cli::{NodeOptions, OutputFormat};
+use crate::doctor::{Finding, Severity};
+use crate::foreign::{Effect, ForeignRule, Hook};
+
+/// Exit status of a node on which the policy is not in force.
+const STATUS_BROKEN: u8 = 2;
+
+/// Looks at the node and prints the page, or its JSON.
+///
+/// Exit status: 0 nothing to report but notes; 1 warnings; 2 the policy is not in force; 3 not all could be looked at.
+pub fn run(options: &NodeOptions) -> ExitCode {
+    let seen = match look::look(options) {
+        Ok(seen) => seen,
+        Err(error) => {
+            match options.output {
+                OutputFormat::Text => complain(&format!("status: {error:#}\n")),
+                OutputFormat::Json => print(&format!("{:#}\n", json::failure(&error))),
+            }
+            return ExitCode::from(STATUS_CANNOT_LOOK);
+        }
+    };
+    let status = Status::new(&seen);
+    match options.output {
+        OutputFormat::Text => print(&page::text(&status)),
+        OutputFormat::Json => print(&format!("{:#}\n", json::value(&status))),
+    }
+    ExitCode::from(status.exit_status())
+}
+
+/// What was seen, and what follows.
+struct Status<'s> {
+    seen: &'s Seen,
+    /// Other programs' rules that can change the source of what leaves, in the order of the kernel.
+    foreign: Vec<ForeignRule>,
+    /// The worst first.
+    findings: Vec<Finding>,
+}
+
+impl<'s> Status<'s> {
+    fn new(seen: &'s Seen) -> Status<'s> {
+        let mut findings = seen.findings.clone();
+        findings.extend(seen.diagnostics.iter().map(about_config));
+        findings.extend(not_in_force(seen));
+        findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+        let mut foreign = seen.ruleset.foreign_rules();
+        foreign.retain(changes_what_leaves);
+        Status { seen, foreign, findings }
+    }
+
+    fn exit_status(&self) -> u8 {
+        match self.findings.first().map(|finding| finding.severity) {
+            _ if !self.seen.unseen.is_empty() => STATUS_CANNOT_LOOK,
+            Some(Severity::Broken) => STATUS_BROKEN,
+            Some(Severity::Warning) => STATUS_TO_REPORT,
+            Some(Severity::Note) | None => STATUS_FINE,
+        }
+    }
+
+    /// The word for programs.
+    fn verdict(&self) -> &'static str {
+        match self.exit_status() {
+            STATUS_FINE => "fine",
+            STATUS_TO_REPORT => "warnings",
+            STATUS_BROKEN => "broken",
+            _ => "cannot-look",
+        }
+    }
+}
+
+fn changes_what_leaves(rule: &ForeignRule) -> bool {
+    match rule.effect {
+        Effect::MayMasquerade | Effect::MayTranslate => rule.hook == Hook::Postrouting,
+        Effect::MayUntrack => true,
+        Effect::EndsTraversal | Effect::None => false,
+    }
+}
+
+fn about_config(found: &diagnostic::Diagnostic) -> Finding {
+    let severity = match found.severity {
+        diagnostic::Severity::Error => Severity::Broken,
+        diagnostic::Severity::Warning => Severity::Warning,
+    };
+    let place = found.place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
+    let path = if found.path.is_empty() { String::new() } else { format!("{}: ", found.path) };
+    let sentence = format!("{place}{path}{}", found.reason);
+    Finding { id: found.kind.name(), severity, sentence, remedy: found.remedy.clone() }
+}
+
+fn not_in_force(seen: &Seen) -> Option<Finding> {
+    let groups = &seen.comparison.as_ref()?.groups;
+    let lines: usize = groups.iter().map(|group| group.lines.len()).sum();
+    let remedy = match seen.agents.as_slice() {
+        [] => "start the agent; none is seen here",
+        [_, ..] => {
+            "see what differs with ip-masq-agent diff, give it the agent's own flags, and look into the agent's log"
+        }
+    };
+    (lines > 0).then(|| Finding {
+        id: "not-in-force",
+        severity: Severity::Broken,
+        sentence: format!("the kernel differs from the policy in {lines} line{}", if lines == 1 { "" } else { "s" }),
+        remedy: remedy.to_owned(),
+    })
+}

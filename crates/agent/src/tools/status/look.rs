@@ -1,0 +1,237 @@
+//! Everything that `status` asks of the node, each thing once.
+
+use std::fs;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use anyhow::Error;
+use masq::cidr::Family;
+use masq::config::{Config, Source};
+use masq::diagnostic::Diagnostic;
+use masq::partition::{List, Partition};
+use masq::policy::Policy;
+use masq::ports::{PortRange, PortRanges};
+use serde_json::Value;
+
+use crate::backend::difference::Comparison;
+use crate::backend::search_path;
+use crate::cli::NodeOptions;
+use crate::doctor::conntrack::{self, Conntrack};
+use crate::doctor::networks::{self, Network};
+use crate::doctor::{self, Facts, Finding};
+use crate::foreign::condition::{AddressTypes, Packet, Question, Span};
+use crate::foreign::sets::SetLookup;
+use crate::foreign::{self, Kind, Ruleset};
+use crate::route::{Flow, Routes};
+use crate::tools::node;
+use crate::tools::running::{self, Running};
+
+/// More destinations, and more sources, than this of a family are not tried out: with thousands of rules each trial takes a while.
+const MOST_TRIED: usize = 16;
+
+/// What was seen.
+pub(super) struct Seen {
+    /// The files of the config, with the time since they were last written where that can be told.
+    pub files: Vec<(String, Option<Duration>)>,
+    /// Of what is in the files; the same on all nodes with the same config.
+    pub hash: String,
+    /// Errors and warnings about them.
+    pub diagnostics: Vec<Diagnostic>,
+    /// What they mean; `None` if they are refused.
+    pub config: Option<Config>,
+    /// The backend, for people and for programs; `None` if it cannot be opened.
+    pub backend: Option<(String, Value)>,
+    /// The kernel against the policy; `None` without either.
+    pub comparison: Option<Comparison>,
+    /// Everybody's rules.
+    pub ruleset: Ruleset,
+    /// The agents that run here.
+    pub agents: Vec<Running>,
+    /// The connection table.
+    pub conntrack: Option<Conntrack>,
+    /// What is wrong.
+    pub findings: Vec<Finding>,
+    /// What could not be seen.
+    pub unseen: Vec<Error>,
+}
+
+/// Looks at the node of the calling thread.
+///
+/// # Errors
+/// Not even the config can be read.
+pub(super) fn look(options: &NodeOptions) -> Result<Seen, Error> {
+    let node::Reading { sources, findings: diagnostics, config } = node::read(options)?;
+    let policy = config.as_ref().map(Policy::new);
+    let (mut backend, mut comparison) = (None, None);
+    let mut unseen = Vec::new();
+    match node::open(options) {
+        Ok(mut opened) => {
+            comparison = policy.as_ref().map(|policy| opened.compare(policy));
+            backend = Some((node::backend_text(&opened), node::backend_json(&opened)));
+        }
+        Err(error) => unseen.push(error),
+    }
+    if let Some(comparison) = &mut comparison {
+        unseen.append(&mut comparison.failures);
+    }
+    let foreign::Reading { ruleset, unseen: rules_unseen } = foreign::read(&search_path(), &options.masq_chain);
+    unseen.extend(rules_unseen);
+    let conntrack = conntrack::read();
+    let too_old = comparison.as_ref().and_then(|comparison| comparison.too_old.as_deref());
+    let findings = policy.map_or_else(Vec::new, |policy| examine(&policy, &ruleset, conntrack, too_old, &mut unseen));
+    Ok(Seen {
+        files: sources.iter().map(|source| (source.name.clone(), age(&source.name))).collect(),
+        hash: hash(&sources),
+        diagnostics,
+        config,
+        backend,
+        comparison,
+        agents: running::agents(),
+        conntrack,
+        findings,
+        unseen,
+        ruleset,
+    })
+}
+
+fn examine(
+    policy: &Policy,
+    ruleset: &Ruleset,
+    conntrack: Option<Conntrack>,
+    too_old: Option<&str>,
+    unseen: &mut Vec<Error>,
+) -> Vec<Finding> {
+    let networks = networks::read();
+    let packets = packets(policy, ruleset, &networks).unwrap_or_else(|error| {
+        unseen.push(error.context("routes"));
+        Vec::new()
+    });
+    let facts = Facts {
+        policy,
+        ruleset,
+        packets: &packets,
+        networks: &networks,
+        reserved_ports: &reserved_ports(),
+        conntrack,
+        too_old,
+    };
+    let mut sets = SetLookup::open();
+    doctor::examine(&facts, &mut |table, set, address| sets.has(table, set, address))
+}
+
+fn age(file: &str) -> Option<Duration> {
+    fs::metadata(file).ok()?.modified().ok()?.elapsed().ok()
+}
+
+/// FNV-1a of the files' contents in order, with their lengths between them, so that no two ways to cut them are the same.
+fn hash(sources: &[Source]) -> String {
+    const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0100_0000_01b3;
+    let lengths_and_bytes = sources
+        .iter()
+        .flat_map(|source| (source.bytes.len() as u64).to_be_bytes().into_iter().chain(source.bytes.iter().copied()));
+    let hash = lengths_and_bytes.fold(BASIS, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME));
+    format!("{hash:016x}")
+}
+
+fn reserved_ports() -> Vec<PortRange> {
+    let text = fs::read_to_string("/proc/sys/net/ipv4/ip_local_reserved_ports").unwrap_or_default();
+    text.trim().parse().unwrap_or(PortRanges(Vec::new())).0
+}
+
+/// First packets of connections to exempt destinations, from pods and from whatever sources rules ask for.
+fn packets(policy: &Policy, ruleset: &Ruleset, networks: &[Network]) -> Result<Vec<Packet>, Error> {
+    let mut routes = Routes::open()?;
+    let mut packets = Vec::new();
+    for partition in policy.families() {
+        let sources = sources(partition.family(), ruleset, networks);
+        for destination in destinations(partition) {
+            let route = routes.lookup(Flow { destination, source: None, input: None })?.ok();
+            let destination_type = route.as_ref().map_or(AddressTypes::UNICAST, |route| route.destination_type);
+            if destination_type == AddressTypes::LOCAL {
+                continue;
+            }
+            let output = route.map(|route| route.output);
+            packets.extend(sources.iter().map(|source| Packet {
+                source: *source,
+                destination,
+                source_type: AddressTypes::UNICAST,
+                destination_type,
+                protocol: Some(TCP),
+                source_port: None,
+                destination_port: None,
+                input: None,
+                output: output.clone(),
+            }));
+        }
+    }
+    Ok(packets)
+}
+
+/// IANA's number of tcp.
+const TCP: u8 = 6;
+
+/// One address of each exempt block that was listed.
+fn destinations(partition: &Partition) -> Vec<IpAddr> {
+    let family = partition.family();
+    let listed = partition.entries().iter().filter(|entry| entry.list == List::NonMasquerade);
+    let blocks = listed.map(|entry| (entry.listed.cidr.first(), entry.listed.cidr.last()));
+    blocks.take(MOST_TRIED).map(|(first, last)| family.address(inner(first, last))).collect()
+}
+
+/// An address in the network of pods, if one is known, and one in every block of sources that a rule asks for.
+fn sources(family: Family, ruleset: &Ruleset, networks: &[Network]) -> Vec<IpAddr> {
+    let pods = networks.iter().map(|network| network.cidr).filter(|cidr| cidr.family() == family);
+    let pods = pods.map(|cidr| (cidr.first(), cidr.last())).take(1);
+    let tables = ruleset.tables.iter().filter(|table| table.sees(family) && has_nat(table));
+    let tests = tables.flat_map(|table| &table.chains).flat_map(|chain| &chain.rules).flat_map(|rule| &rule.tests);
+    let asked = tests.filter_map(|test| match &test.question {
+        Question::Source(Span { family: asked, first, last }) if *asked == family => Some((*first, *last)),
+        _ => None,
+    });
+    let mut sources: Vec<IpAddr> = Vec::new();
+    for (first, last) in pods.chain([anybody(family)]).chain(asked) {
+        let source = family.address(inner(first, last));
+        if !sources.contains(&source) {
+            sources.push(source);
+        }
+        if sources.len() == MOST_TRIED {
+            break;
+        }
+    }
+    sources
+}
+
+fn has_nat(table: &foreign::Table) -> bool {
+    table.chains.iter().any(|chain| chain.base.is_some_and(|base| base.kind == Kind::Nat))
+}
+
+/// A source that no program has rules of its own for: blocks kept for benchmarks and for documentation.
+fn anybody(family: Family) -> (u128, u128) {
+    match family {
+        Family::Ipv4 => (0xc612_0000, 0xc612_ffff),
+        Family::Ipv6 => (0x2001_0db8 << 96, (0x2001_0db8 << 96) | 0xffff),
+    }
+}
+
+/// The second address of a block, for the first is often a special one.
+fn inner(first: u128, last: u128) -> u128 {
+    if last - first > 1 { first + 1 } else { first }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_is_of_contents_and_of_where_they_are_cut() {
+        let sources = |texts: &[&str]| -> Vec<Source> {
+            texts.iter().map(|text| Source { name: "n".to_owned(), bytes: text.as_bytes().to_vec() }).collect()
+        };
+        let of = |texts: &[&str]| hash(&sources(texts));
+        assert_eq!(of(&[]), "cbf29ce484222325");
+        assert_eq!(of(&["ab"]), of(&["ab"]));
+        assert_ne!(of(&["ab"]), of(&["a", "b"]));
+        assert_ne!(of(&["ab"]), of(&["ba"]));
+    }
+}
