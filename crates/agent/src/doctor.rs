@@ -143,7 +143,7 @@ fn untracked(ruleset: &Ruleset) -> Option<Finding> {
         .flat_map(|table| &table.chains)
         .flat_map(|chain| chain.rules.iter().map(move |rule| (chain, rule)))
         .filter(|(_, rule)| rule.action == Action::Notrack)
-        .map(|(chain, rule)| format!("\"{} {}\"", chain.name, rule.text))
+        .map(|(chain, rule)| format!("\"{}\"", rule_with_chain(&chain.name, &rule.text)))
         .collect();
     (!rules.is_empty()).then(|| Finding {
         id: "untracked",
@@ -151,6 +151,11 @@ fn untracked(ruleset: &Ruleset) -> Option<Finding> {
         sentence: format!("packets that other programs keep untracked are never masqueraded: {}", listed(&rules)),
         remedy: "none, if these programs are meant to; else see who adds the rules".to_owned(),
     })
+}
+
+/// A rule with the name of its chain, which the text of an iptables rule has in it already.
+pub fn rule_with_chain(chain: &str, text: &str) -> String {
+    if text.starts_with("-A ") { text.to_owned() } else { format!("{chain} {text}") }
 }
 
 /// More than this many things are not listed in one sentence.

@@ -24,6 +24,9 @@ const OUR_TABLE: TableRef<'static> = (ProtocolFamily::Inet, TABLE);
 /// How long a pass tries to keep up with others who change the ruleset, before it counts as failed and others get their turn.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// How often a comparison begins anew because others change the ruleset meanwhile.
+const READINGS: u32 = 20;
+
 /// The agent's hold on nf_tables in the network namespace of the thread that opened it.
 #[derive(Debug)]
 pub struct Nftables {
@@ -134,12 +137,13 @@ impl Nftables {
         }
     }
 
-    /// Reads the agent's table and compares it with a policy; nothing is changed. Whether the table is protected is no part of a policy.
+    /// Reads the agent's table, between others' transactions, and compares it with a policy; nothing is changed. Whether the table is
+    /// protected is no part of a policy.
     ///
     /// # Errors
-    /// As [`Nftables::observe`].
+    /// The kernel refuses, or others change the ruleset faster than it can be read.
     pub fn compare(&mut self, policy: &Policy) -> Result<Comparison, Error> {
-        let (observed, _) = self.observe()?;
+        let (observed, _) = self.socket.snapshot(READINGS, |socket| Observed::read(socket, OUR_TABLE))?;
         let mut desired = Desired::new(policy, false);
         let found = observed.table.as_ref().map_or(desired.table.flags, |table| table.flags);
         desired.table.flags = TableFlags(found.0 & PROTECTED.0);

@@ -55,7 +55,7 @@ fn heading(topic: Topic) -> &'static str {
              ip-masq-agent diff [FLAGS]\n\
              Compares what the kernel holds with what the daemon would have it hold for this config and these flags, line by line;\n\
              what other versions and the other backend left counts as a difference. Nothing is changed.\n\
-             Give it the daemon's own flags. Text is coloured on a terminal, unless NO_COLOR is set.\n\
+             Give it, of the flags below, those that the daemon has. Text is coloured on a terminal, unless NO_COLOR is set.\n\
              Exit status: 0 in sync, 1 the kernel differs or the config is refused, 2 wrong usage, 3 cannot look.\n\n\
              Example:\n  \
              ip-masq-agent diff --config ./new-config.yaml --enable-ipv6\n\
@@ -67,7 +67,8 @@ fn heading(topic: Topic) -> &'static str {
              Says what becomes of the first packet of a connection that this node routes from SRC, a pod's address, to DST: its route,\n\
              the deciding CIDR, the address and port it leaves with, other programs' rules that have a say, and what the live\n\
              connections are. DST is an endpoint's address, not a Service's; names are not looked up. An IPv6 address with a port\n\
-             stands in brackets; the protocol is tcp unless given. Give it the daemon's own policy flags. Nothing is changed.\n\
+             stands in brackets; the protocol is tcp unless given. The packet is taken to bear no mark of another program.\n\
+             Give it the daemon's own policy flags. Nothing is changed.\n\
              Exit status: 0 as the policy says, 1 something contradicts it, 2 wrong usage, 3 not all could be looked at.\n\n\
              Example:\n  \
              ip-masq-agent explain 10.244.1.17 8.8.8.8:53/udp\n  \
@@ -78,7 +79,7 @@ fn heading(topic: Topic) -> &'static str {
              ip-masq-agent status [FLAGS]\n\
              Shows config, backend, whether the kernel holds the policy, whether an agent is seen, other programs' rules that can change\n\
              the source of what leaves, counters (nftables backend) and the connection table, and then what is wrong, with a remedy.\n\
-             Works with and without a running agent and changes nothing. Give it the agent's own flags.\n\
+             Works with and without a running agent and changes nothing. Give it, of the flags below, those that the agent has.\n\
              Exit status: 0 nothing to report but notes, 1 warnings, 2 the policy is not in force (or wrong usage), 3 cannot look.\n\n\
              Example:\n  \
              ip-masq-agent status -o json | jq '.findings[].sentence'\n"
@@ -88,7 +89,7 @@ fn heading(topic: Topic) -> &'static str {
              ip-masq-agent cleanup [FLAGS]\n\
              Removes our nftables table, and our iptables chain with the jumps to it from both families and both stacks.\n\
              Rules of other programs are left alone. Stop the agent first, or it puts its rules back. Of the policy flags only\n\
-             --masq-chain matters here; the others are taken so that the daemon's own flags can be given.\n\
+             --masq-chain matters here; the others are taken, as by every tool, and change nothing.\n\
              Exit status: 0 nothing of ours is left (with --dry-run: would be), 1 something stays or an agent still runs,\n\
              2 wrong usage, 3 cannot look.\n\n\
              Example:\n  \

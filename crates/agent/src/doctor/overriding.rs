@@ -2,7 +2,7 @@
 
 use masq::verdict::{Decision, PacketFacts, Protocol, Reason, Verdict, decide};
 
-use super::{Facts, Finding, Severity, listed};
+use super::{Facts, Finding, Severity, listed, rule_with_chain};
 use crate::foreign::condition::{Packet, Question};
 use crate::foreign::walk::{Ours, Sets, Step};
 use crate::foreign::{Action, Hook, Kind, Owner, SnatTo};
@@ -40,12 +40,11 @@ impl Overriding<'_> {
             id: "exempt-but-translated",
             severity: Severity::Warning,
             sentence: format!(
-                "exempt by us, translated by a rule of {} {when} ours: \"{} {}\" in the {} table {} takes {} (for example {source} to \
+                "a rule of {}, asked {when} ours, translates what is exempt: \"{}\" in table {} {} takes {} (for example {source} to \
                  {destination})",
                 Owner::of(table, chain, rule),
-                chain.name,
-                rule.text,
-                table.stack,
+                rule_with_chain(&chain.name, &rule.text),
+                table.family,
                 table.name,
                 listed(&self.cidrs)
             ),

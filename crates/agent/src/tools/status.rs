@@ -105,7 +105,7 @@ fn not_in_force(seen: &Seen) -> Option<Finding> {
     let remedy = match seen.agents.as_slice() {
         [] => "start the agent; none is seen here",
         [_, ..] => {
-            "see what differs with ip-masq-agent diff, give it the agent's own flags, and look into the agent's log"
+            "see what differs with ip-masq-agent diff, give both tools the agent's own flags, and look into the agent's log"
         }
     };
     (lines > 0).then(|| Finding {

@@ -7,7 +7,7 @@ use masq::cidr::Family;
 
 use super::Status;
 use super::json::position_word;
-use crate::doctor::Finding;
+use crate::doctor::{Finding, rule_with_chain};
 use crate::foreign::{ForeignRule, Owner};
 use crate::tools::output::printable;
 use crate::tools::running::Running;
@@ -110,10 +110,9 @@ fn others(rules: &[ForeignRule]) -> String {
 }
 
 fn foreign_rule(rule: &ForeignRule) -> String {
-    let when = rule.position.map_or("", position_word);
-    let ours = if when.is_empty() { "" } else { " ours, " };
+    let when = rule.position.map(|position| format!("{} ours, ", position_word(position))).unwrap_or_default();
     let ForeignRule { stack, family, table, chain, text, .. } = rule;
-    format!("{when}{ours}{stack} {family} {table} {chain}: {text}")
+    format!("{when}{stack} {family} {table}: {}", rule_with_chain(chain, text))
 }
 
 fn findings(findings: &[Finding]) -> String {
