@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use ip_masq_agent::backend::Look;
 use ip_masq_agent::backend::nftables::Nftables;
 use ip_masq_agent::backend::nftables::desired::Desired;
 use ip_masq_agent::backend::nftables::plan::Plan;
@@ -132,38 +133,75 @@ fn hundred_thousand(scratch: &Scratch) {
     };
     let path = scratch.0.join("ip-masq-agent");
     let node = Namespace::open("node").unwrap();
-    let mut watch = Watch::open(&node);
+    // Whoever listens makes the kernel write a notice of each element, so here the generation is asked for instead.
+    let mut table = node.run(|| Nftables::open().unwrap());
     fs::write(&path, list(0, "")).unwrap();
     let agent = Agent::spawn(&node, &path);
-    watch.wait_in_force(&desired(&list(0, "")));
+    ask_until_in_force(&mut table, &desired(&list(0, "")));
     let mut change = |text: &str| {
         let wanted = desired(text);
         let fresh = scratch.0.join("fresh");
         fs::write(&fresh, text).unwrap();
         let began = Instant::now();
         fs::rename(&fresh, &path).unwrap();
-        watch.wait_in_force(&wanted) - began
+        ask_until_in_force(&mut table, &wanted) - began
     };
-    report("100,000 CIDRs: all replaced", (0..6).map(|n| change(&list((n + 1) % 2, ""))).collect());
+    report("100,000 CIDRs: all replaced, from the file", (0..6).map(|n| change(&list((n + 1) % 2, ""))).collect());
     let one = (0..10).map(|n| change(&list(0, if n % 2 == 0 { "- 9.9.9.0/24\n" } else { "" })));
-    report("100,000 CIDRs: one changed", one.collect());
+    report("100,000 CIDRs: one changed, from the file", one.collect());
     println!("resident with 100,000 CIDRs: {} kB now, {} kB at most", agent.status("VmRSS:"), agent.status("VmHWM:"));
     drop(agent);
-    let file = scratch.0.join("ruleset");
-    let mut text = String::from("delete table inet ip-masq-agent\n");
-    text.push_str(
-        &Plan::new(&desired(&list(0, "")), &Default::default())
-            .transactions()
-            .map(ToString::to_string)
-            .collect::<String>(),
-    );
-    fs::write(&file, text).unwrap();
-    let samples = (0..4).map(|_| {
-        let (file, began) = (file.clone(), Instant::now());
-        wait(node.run(move || Command::new("nft").arg("-f").arg(file).spawn().unwrap()));
+    hundred_thousand_against_nft(scratch, &node, &mut table, &[list(0, ""), list(1, "")]);
+}
+
+/// The same replacement by the backend alone and by `nft -f`, neither of which reads a config.
+fn hundred_thousand_against_nft(scratch: &Scratch, node: &Namespace, table: &mut Nftables, lists: &[String; 2]) {
+    let wanted = lists.each_ref().map(|list| desired(list));
+    let timed = |work: &mut dyn FnMut()| {
+        let began = Instant::now();
+        work();
         began.elapsed()
+    };
+    let samples =
+        (0..6).map(|n| timed(&mut || drop(table.reconcile_with(&wanted[n % 2], Look::IfChanged, |_| {}).unwrap())));
+    report("100,000 CIDRs: all replaced by the backend", samples.skip(1).collect());
+    let near = desired(&format!("{}- 9.9.9.0/24\n", lists[1]));
+    let samples = (0..10).map(|n| {
+        let wanted = if n % 2 == 0 { &near } else { &wanted[1] };
+        timed(&mut || drop(table.reconcile_with(wanted, Look::IfChanged, |_| {}).unwrap()))
     });
-    report("100,000 CIDRs: nft -f", samples.collect());
+    report("100,000 CIDRs: one changed by the backend", samples.collect());
+    let samples = (0..4).map(|n| {
+        let plan = Plan::new(&wanted[n % 2], &Default::default());
+        let load: String = plan.transactions().map(ToString::to_string).collect();
+        let file = scratch.0.join("ruleset");
+        fs::write(&file, format!("add table inet ip-masq-agent\ndelete table inet ip-masq-agent\n{load}")).unwrap();
+        timed(&mut || {
+            let file = file.clone();
+            wait(node.run(move || Command::new("nft").arg("-f").arg(file).spawn().unwrap()));
+        })
+    });
+    report("100,000 CIDRs: all replaced by nft -f", samples.collect());
+}
+
+/// The moment of the generation after which the table was as wanted, to the millisecond.
+fn ask_until_in_force(table: &mut Nftables, desired: &Desired) -> Instant {
+    let mut before = table.generation().unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let generation = table.generation().unwrap();
+        let moment = Instant::now();
+        if generation != before && is_in_force(table, desired) {
+            return moment;
+        }
+        before = generation;
+        assert!(moment < deadline, "not in force within {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn is_in_force(table: &mut Nftables, desired: &Desired) -> bool {
+    table.observe().is_ok_and(|(observed, _)| Plan::new(desired, &observed).is_in_sync())
 }
 
 fn desired(text: &str) -> Desired {
@@ -250,7 +288,7 @@ impl Watch {
             while let Some(later) = self.wait_for_notice(SILENCE) {
                 moment = later;
             }
-            if self.is_in_force(desired) {
+            if is_in_force(&mut self.table, desired) {
                 return moment;
             }
         }
@@ -269,10 +307,6 @@ impl Watch {
             let timeout = PollTimeout::try_from(left).unwrap();
             poll(&mut [PollFd::new(self.monitor.as_fd(), PollFlags::POLLIN)], timeout).unwrap();
         }
-    }
-
-    fn is_in_force(&mut self, desired: &Desired) -> bool {
-        self.table.observe().is_ok_and(|(observed, _)| Plan::new(desired, &observed).is_in_sync())
     }
 
     fn generation(&mut self) -> u32 {
