@@ -92,8 +92,8 @@ impl Conntrack {
         Ok(Self { netlink: Netlink::open(0, SockFlag::empty(), |_| Ok(()))?, sequence: 0 })
     }
 
-    /// The connections that match a filter and that `wanted` accepts, at most `most` of them. Kernels before 5.8 do not filter by
-    /// addresses: they send all connections, of which the others are passed over.
+    /// The connections that match a filter and that `wanted` accepts, at most `most` of them. Kernels do not filter by IPv6
+    /// addresses, and before 5.8 by none: they send all connections, of which the others are passed over.
     ///
     /// # Errors
     /// [`Error::Refused`] without CAP_NET_ADMIN or without connection tracking, [`Error::TimedOut`], [`Error::Malformed`].
@@ -119,29 +119,15 @@ impl Conntrack {
         wanted: &dyn Fn(&Connection) -> bool,
         in_kernel: bool,
     ) -> Result<Found, Error> {
-        const ACTION: &str = "dump connections";
         self.sequence = self.sequence.wrapping_add(1);
         let sequence = self.sequence;
-        let header = Header {
-            kind: NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_GET,
-            flags: uapi::NLM_F_REQUEST | uapi::NLM_F_DUMP,
-            sequence,
-            family: filter.family().number(),
-            resource: 0,
-        };
-        let mut writer = Writer::default();
-        writer.message(header, |writer| {
-            if in_kernel {
-                filter.put(writer);
-            }
-        });
-        self.netlink.send(&writer.into_bytes())?;
+        self.netlink.send(&request(sequence, filter, in_kernel))?;
         let mut found = Found::default();
         for _ in 0..MOST_DATAGRAMS {
             let datagram = self.netlink.receive(ACTION, true)?.unwrap_or_default();
             for message in Messages(datagram).filter(|it| it.sequence == sequence) {
                 match message.kind {
-                    uapi::NLMSG_DONE | uapi::NLMSG_ERROR => return end(message, ACTION).map(|()| found),
+                    uapi::NLMSG_DONE | uapi::NLMSG_ERROR => return end(message).map(|()| found),
                     // What is no connection of a kind known here is none that was asked for.
                     _ => match message.nfnetlink().and_then(|(_, _, attributes)| connection(attributes)) {
                         Some(connection) if wanted(&connection) => {
@@ -159,13 +145,33 @@ impl Conntrack {
     }
 }
 
+/// What a search is called in errors.
+const ACTION: &str = "dump connections";
+
+fn request(sequence: u32, filter: &TupleFilter, in_kernel: bool) -> Vec<u8> {
+    let header = Header {
+        kind: NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_GET,
+        flags: uapi::NLM_F_REQUEST | uapi::NLM_F_DUMP,
+        sequence,
+        family: filter.family().number(),
+        resource: 0,
+    };
+    let mut writer = Writer::default();
+    writer.message(header, |writer| {
+        if in_kernel {
+            filter.put(writer);
+        }
+    });
+    writer.into_bytes()
+}
+
 /// The end of a dump, which is an error if it carries a number below 0.
-fn end(message: Message<'_>, action: &'static str) -> Result<(), Error> {
+fn end(message: Message<'_>) -> Result<(), Error> {
     let errno = message.payload.split_first_chunk().map_or(0, |(&code, _)| i32::from_ne_bytes(code).saturating_neg());
     if errno <= 0 {
         return Ok(());
     }
-    let operation = action.to_owned();
+    let operation = ACTION.to_owned();
     Err(Error::Refused(Box::new(Refusal { operation, attribute: None, message: None, errno, others: 0 })))
 }
 

@@ -1,79 +1,15 @@
 //! The conditions of rules, of whichever stack, and whether a packet meets them: yes, no, or that cannot be told.
 
-use std::fmt;
+mod packet;
+mod protocol;
+mod text;
+
 use std::net::IpAddr;
 
 use masq::cidr::{Family, number};
 
-/// The first packet of a connection at one hook, as far as rules ask about it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Packet {
-    /// Source address, before any translation.
-    pub source: IpAddr,
-    /// Destination address, after any destination NAT.
-    pub destination: IpAddr,
-    /// What the routing table says of the source.
-    pub source_type: AddressTypes,
-    /// What the routing table says of the destination.
-    pub destination_type: AddressTypes,
-    /// Number of the transport protocol, where it is known.
-    pub protocol: Option<u8>,
-    /// Source port, where it is known.
-    pub source_port: Option<u16>,
-    /// Destination port, where it is known.
-    pub destination_port: Option<u16>,
-    /// The link it came in by; `None` for a packet of the node's own.
-    pub input: Option<Link>,
-    /// The link it leaves by; `None` before that is decided.
-    pub output: Option<Link>,
-}
-
-/// A network interface.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Link {
-    /// Its number.
-    pub index: u32,
-    /// Its name.
-    pub name: String,
-}
-
-/// Types of addresses as bits: bit N stands for the kernel's `RTN_` number N.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct AddressTypes(pub u32);
-
-impl AddressTypes {
-    /// A gateway's or a neighbour's.
-    pub const UNICAST: AddressTypes = AddressTypes(1 << 1);
-    /// The node's own.
-    pub const LOCAL: AddressTypes = AddressTypes(1 << 2);
-    /// Everybody's on a link.
-    pub const BROADCAST: AddressTypes = AddressTypes(1 << 3);
-    /// The nearest of several hosts'.
-    pub const ANYCAST: AddressTypes = AddressTypes(1 << 4);
-    /// A group's.
-    pub const MULTICAST: AddressTypes = AddressTypes(1 << 5);
-
-    /// Reads names separated by commas, as iptables writes them.
-    pub fn parse(text: &str) -> Option<AddressTypes> {
-        let bit = |name: &str| AddressTypes::NAMES.iter().position(|known| *known == name).map(|bit| 1 << bit);
-        text.split(',').map(bit).try_fold(0, |all, bit: Option<u32>| Some(all | bit?)).map(AddressTypes)
-    }
-
-    const NAMES: [&'static str; 12] = [
-        "UNSPEC",
-        "UNICAST",
-        "LOCAL",
-        "BROADCAST",
-        "ANYCAST",
-        "MULTICAST",
-        "BLACKHOLE",
-        "UNREACHABLE",
-        "PROHIBIT",
-        "THROW",
-        "NAT",
-        "XRESOLVE",
-    ];
-}
+pub use self::packet::{AddressTypes, Link, Packet};
+pub use self::protocol::{protocol_name, protocol_number};
 
 /// Whether a packet meets a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -278,93 +214,6 @@ impl Question {
         }
     }
 }
-
-/// As iptables writes conditions, which is short and widely known.
-impl fmt::Display for Test {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let not = if self.negated { "! " } else { "" };
-        match &self.question {
-            Question::Source(span) => write!(f, "{not}-s {span}"),
-            Question::Destination(span) => write!(f, "{not}-d {span}"),
-            Question::Input(link) => write!(f, "{not}-i {link}"),
-            Question::Output(link) => write!(f, "{not}-o {link}"),
-            Question::Protocol(number) => write!(f, "{not}-p {}", protocol_name(*number)),
-            Question::SourcePort(first, last) => write!(f, "{not}--sport {}", Ports(*first, *last)),
-            Question::DestinationPort(first, last) => write!(f, "{not}--dport {}", Ports(*first, *last)),
-            Question::SourceType(types) => write!(f, "-m addrtype {not}--src-type {types}"),
-            Question::DestinationType(types) => write!(f, "-m addrtype {not}--dst-type {types}"),
-            Question::Mark { value, mask } => write!(f, "-m mark {not}--mark {value:#x}/{mask:#x}"),
-            Question::State(bits) => write!(f, "{not}ct state {bits:#x}"),
-            Question::Status(bits) => write!(f, "{not}ct status {bits:#x}"),
-            Question::Family(family) => write!(f, "{not}{family}"),
-            Question::InSet { address: Field::Source, set } => write!(f, "{not}-s @{set}"),
-            Question::InSet { address: Field::Destination, set } => write!(f, "{not}-d @{set}"),
-            Question::Opaque(text) => write!(f, "{not}{text}"),
-        }
-    }
-}
-
-impl fmt::Display for Span {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let first = self.family.address(self.first);
-        match self.prefix_len() {
-            Some(prefix_len) if prefix_len == u32::from(self.family.bits()) => first.fmt(f),
-            Some(prefix_len) => write!(f, "{first}/{prefix_len}"),
-            None => write!(f, "{first}-{}", self.family.address(self.last)),
-        }
-    }
-}
-
-impl fmt::Display for LinkName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            LinkName::Name(name) => f.write_str(name),
-            LinkName::Prefix(prefix) => write!(f, "{prefix}+"),
-            LinkName::Index(index) => write!(f, "link {index}"),
-        }
-    }
-}
-
-impl fmt::Display for AddressTypes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = AddressTypes::NAMES.iter().enumerate().filter(|(bit, _)| self.0 >> bit & 1 == 1);
-        f.write_str(&names.map(|(_, name)| *name).collect::<Vec<_>>().join(","))
-    }
-}
-
-/// Ports as iptables writes them.
-struct Ports(u16, u16);
-
-impl fmt::Display for Ports {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 == self.1 { self.0.fmt(f) } else { write!(f, "{}:{}", self.0, self.1) }
-    }
-}
-
-/// The name of a protocol; its number where it is none of the common ones.
-pub fn protocol_name(number: u8) -> String {
-    let name = PROTOCOLS.iter().find(|(_, known)| *known == number).map(|(name, _)| *name);
-    name.map_or_else(|| number.to_string(), str::to_owned)
-}
-
-/// The number of a protocol, given as a name or a number.
-pub fn protocol_number(word: &str) -> Option<u8> {
-    let number = PROTOCOLS.iter().find(|(name, _)| *name == word).map(|(_, number)| *number);
-    number.or_else(|| word.parse().ok())
-}
-
-const PROTOCOLS: [(&str, u8); 10] = [
-    ("icmp", 1),
-    ("tcp", 6),
-    ("udp", 17),
-    ("dccp", 33),
-    ("gre", 47),
-    ("esp", 50),
-    ("ah", 51),
-    ("ipv6-icmp", 58),
-    ("sctp", 132),
-    ("udplite", 136),
-];
 
 #[cfg(test)]
 mod tests {

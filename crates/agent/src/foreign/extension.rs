@@ -37,7 +37,6 @@ pub(super) fn target(extension: &Extension<'_>, family: Option<Family>) -> (Acti
     let bytes = extension.parameters;
     let named = format!("-j {}", extension.name);
     match extension.name.as_str() {
-        "MASQUERADE" => (Action::Masquerade, named),
         "SNAT" => match snat(bytes, extension.revision, family) {
             Some(to @ SnatTo::Addresses(first, last)) if first == last => {
                 (Action::Snat(to), format!("{named} --to-source {first}"))
@@ -48,17 +47,24 @@ pub(super) fn target(extension: &Extension<'_>, family: Option<Family>) -> (Acti
             Some(to) => (Action::Snat(to), named),
             None => (Action::Snat(SnatTo::Unknown), named),
         },
-        "DNAT" | "REDIRECT" | "NETMAP" | "TPROXY" => (Action::Translate, named),
-        "NOTRACK" => (Action::Notrack, named),
         "CT" => match number(bytes, 0).is_some_and(|flags| flags & CT_NOTRACK != 0) {
             true => (Action::Notrack, format!("{named} --notrack")),
             false => (Action::Continue, named),
         },
-        "MARK" | "CONNMARK" => (Action::SetMark, named),
-        "LOG" | "NFLOG" | "TCPMSS" | "TOS" | "DSCP" | "TTL" | "HL" | "CLASSIFY" | "CHECKSUM" | "SET" => {
-            (Action::Continue, named)
-        }
-        _ => (Action::Opaque, named),
+        name => (plain_target(name), named),
+    }
+}
+
+/// What a target does whose parameters make no difference here.
+pub(super) fn plain_target(name: &str) -> Action {
+    match name {
+        "MASQUERADE" => Action::Masquerade,
+        "DNAT" | "REDIRECT" | "NETMAP" | "TPROXY" => Action::Translate,
+        "NOTRACK" => Action::Notrack,
+        "MARK" | "CONNMARK" => Action::SetMark,
+        "AUDIT" | "CHECKSUM" | "CLASSIFY" | "DSCP" | "HL" | "LOG" | "NFLOG" | "SET" | "TCPMSS" | "TOS" | "TRACE"
+        | "TTL" => Action::Continue,
+        _ => Action::Opaque,
     }
 }
 

@@ -1,7 +1,8 @@
 //! Rules of nf_tables taken apart: registers followed from where they are loaded to where they are compared.
 
+mod compare;
+
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use masq::cidr::Family;
 use nfnetlink::expr::{
@@ -10,7 +11,9 @@ use nfnetlink::expr::{
 };
 use nfnetlink::{ExtensionKind, ProtocolFamily};
 
-use super::condition::{AddressTypes, Field, LinkName, Question, Span, Test};
+use self::compare::Property;
+pub(super) use self::compare::address;
+use super::condition::{Field, Question, Test};
 use super::extension;
 use super::{Action, Rule, SnatTo};
 
@@ -36,24 +39,6 @@ enum Loaded {
     Constant(Vec<u8>),
     /// Something that is not taken apart.
     Other,
-}
-
-/// What rules load from packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Property {
-    Address(Field, Family),
-    Protocol,
-    SourcePort,
-    DestinationPort,
-    Input,
-    Output,
-    InputIndex,
-    OutputIndex,
-    Type(Field),
-    Mark,
-    State,
-    Status,
-    Nfproto,
 }
 
 struct Reader {
@@ -100,7 +85,7 @@ impl Reader {
                 self.push(test, expr);
             }
             Expr::Range { sreg, op, from, to } => {
-                let test = self.range(*sreg, *op, from, to);
+                let test = self.range(*sreg, *op, (from, to));
                 self.push(test, expr);
             }
             Expr::Lookup { sreg, set, invert } => {
@@ -159,7 +144,7 @@ impl Reader {
             CmpOp::Eq => false,
             CmpOp::Neq => true,
             CmpOp::Lt | CmpOp::Lte | CmpOp::Gt | CmpOp::Gte => {
-                return mask.is_none().then(|| half_range(*property, op, value)).flatten();
+                return mask.is_none().then(|| compare::half_range(*property, op, value)).flatten();
             }
         };
         if *property == Property::Nfproto && !negated {
@@ -170,22 +155,12 @@ impl Reader {
             };
             return self.family.map(|family| Test::new(Question::Family(family)));
         }
-        equals(*property, mask.as_deref(), value, negated)
+        compare::equals(*property, mask.as_deref(), value, negated)
     }
 
-    fn range(&self, sreg: Register, op: RangeOp, from: &[u8], to: &[u8]) -> Option<Test> {
+    fn range(&self, sreg: Register, op: RangeOp, ends: (&[u8], &[u8])) -> Option<Test> {
         let Some(Loaded::Property { property, mask: None }) = self.registers.get(&sreg) else { return None };
-        let question = match property {
-            Property::Address(field, family) => {
-                let whole = |bytes: &[u8]| bytes.len() * 8 == usize::from(family.bits());
-                let span = Span { family: *family, first: big_endian(from)?, last: big_endian(to)? };
-                (whole(from) && whole(to)).then_some(of_address(*field, span))?
-            }
-            Property::SourcePort => Question::SourcePort(port(from)?, port(to)?),
-            Property::DestinationPort => Question::DestinationPort(port(from)?, port(to)?),
-            _ => return None,
-        };
-        Some(Test { question, negated: op == RangeOp::Neq })
+        compare::within(*property, ends, op == RangeOp::Neq)
     }
 
     fn lookup(&self, sreg: Register, set: &str, negated: bool) -> Option<Test> {
@@ -286,107 +261,6 @@ fn fib(result: FibResult, flags: FibFlags) -> Option<Property> {
         (FibResult::AddressType, FibFlags::DADDR) => Some(Property::Type(Field::Destination)),
         _ => None,
     }
-}
-
-fn equals(property: Property, mask: Option<&[u8]>, value: &[u8], negated: bool) -> Option<Test> {
-    let bits = || Some((host_endian(mask?)?, host_endian(value)?));
-    let question = match (property, mask) {
-        (Property::Address(field, family), _) => of_address(field, block(family, mask, value)?),
-        (Property::Mark, _) => {
-            Question::Mark { value: host_endian(value)?, mask: mask.map_or(Some(u32::MAX), host_endian)? }
-        }
-        // `ct state new` is: some of these bits, that is not none of them.
-        (Property::State | Property::Status, Some(_)) => {
-            let (mask, 0) = bits()? else { return None };
-            let question = if property == Property::State { Question::State(mask) } else { Question::Status(mask) };
-            return Some(Test { question, negated: !negated });
-        }
-        (Property::Protocol, None) => Question::Protocol(*value.first().filter(|_| value.len() == 1)?),
-        (Property::SourcePort, None) => Question::SourcePort(port(value)?, port(value)?),
-        (Property::DestinationPort, None) => Question::DestinationPort(port(value)?, port(value)?),
-        (Property::Input, None) => Question::Input(link(value)?),
-        (Property::Output, None) => Question::Output(link(value)?),
-        (Property::InputIndex, None) => Question::Input(LinkName::Index(host_endian(value)?)),
-        (Property::OutputIndex, None) => Question::Output(LinkName::Index(host_endian(value)?)),
-        (Property::Type(field), None) => {
-            let types = AddressTypes(1_u32.checked_shl(host_endian(value)?)?);
-            match field {
-                Field::Source => Question::SourceType(types),
-                Field::Destination => Question::DestinationType(types),
-            }
-        }
-        _ => return None,
-    };
-    Some(Test { question, negated })
-}
-
-fn half_range(property: Property, op: CmpOp, value: &[u8]) -> Option<Test> {
-    let bound = big_endian(value)?;
-    let negated = matches!(op, CmpOp::Gt | CmpOp::Lt);
-    let upwards = matches!(op, CmpOp::Gte | CmpOp::Lt);
-    let question = match property {
-        Property::Address(field, family) if value.len() * 8 == usize::from(family.bits()) => {
-            let (first, last) = if upwards { (bound, family.max()) } else { (0, bound) };
-            of_address(field, Span { family, first, last })
-        }
-        Property::SourcePort | Property::DestinationPort => {
-            let bound = port(value)?;
-            let (first, last) = if upwards { (bound, u16::MAX) } else { (0, bound) };
-            match property {
-                Property::SourcePort => Question::SourcePort(first, last),
-                _ => Question::DestinationPort(first, last),
-            }
-        }
-        _ => return None,
-    };
-    Some(Test { question, negated })
-}
-
-fn of_address(field: Field, span: Span) -> Question {
-    match field {
-        Field::Source => Question::Source(span),
-        Field::Destination => Question::Destination(span),
-    }
-}
-
-/// The block that an address is compared with: its first bytes, or the bits of a mask, if those are its first ones.
-fn block(family: Family, mask: Option<&[u8]>, value: &[u8]) -> Option<Span> {
-    let bits = u32::from(family.bits());
-    let loaded = 8 * u32::try_from(value.len()).ok()?;
-    let missing = bits.checked_sub(loaded)?;
-    let address = big_endian(value)?.checked_shl(missing).unwrap_or(0);
-    let Some(mask) = mask else { return Some(Span::block(family, address, loaded)) };
-    let mask = big_endian(mask).filter(|_| mask.len() == value.len())?.checked_shl(missing).unwrap_or(0);
-    let prefix_len = (mask << (128 - bits)).leading_ones();
-    let is_prefix = mask.count_ones() == prefix_len;
-    is_prefix.then(|| Span::block(family, address, prefix_len))
-}
-
-/// Without a NUL it is the beginning of a name.
-fn link(value: &[u8]) -> Option<LinkName> {
-    let end = value.iter().position(|&byte| byte == 0);
-    let name = String::from_utf8(value[..end.unwrap_or(value.len())].to_vec()).ok()?;
-    Some(if end.is_some() || value.len() == 16 { LinkName::Name(name) } else { LinkName::Prefix(name) })
-}
-
-pub(super) fn address(bytes: &[u8]) -> Option<IpAddr> {
-    match bytes.len() {
-        4 => <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from),
-        16 => <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from),
-        _ => None,
-    }
-}
-
-fn port(bytes: &[u8]) -> Option<u16> {
-    bytes.try_into().ok().map(u16::from_be_bytes)
-}
-
-fn host_endian(bytes: &[u8]) -> Option<u32> {
-    bytes.try_into().ok().map(u32::from_ne_bytes)
-}
-
-fn big_endian(bytes: &[u8]) -> Option<u128> {
-    (bytes.len() <= 16).then(|| bytes.iter().fold(0, |number, &byte| number << 8 | u128::from(byte)))
 }
 
 /// A rule of iptables-nft as its own program would show it, but for extensions that are not taken apart.

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use masq::cidr::{Cidr, Family, number};
 
 use super::condition::{AddressTypes, LinkName, Question, Span, Test, protocol_number};
+use super::extension::plain_target;
 use super::{Action, Rule, SnatTo};
 use crate::backend::iptables::save::{Match, SavedRule, Target};
 
@@ -138,17 +139,10 @@ fn action(target: &Target, is_chain: impl Fn(&str) -> bool) -> Action {
         "ACCEPT" => Action::Accept,
         "DROP" => Action::Drop,
         "RETURN" => Action::Return,
-        "MASQUERADE" => Action::Masquerade,
         "SNAT" => Action::Snat(snat(&options)),
-        "DNAT" | "REDIRECT" | "NETMAP" | "TPROXY" => Action::Translate,
-        "NOTRACK" => Action::Notrack,
         "CT" if options.contains(&"--notrack") => Action::Notrack,
         "CT" => Action::Continue,
-        "MARK" | "CONNMARK" => Action::SetMark,
-        "LOG" | "NFLOG" | "TCPMSS" | "TOS" | "DSCP" | "TTL" | "HL" | "CLASSIFY" | "CHECKSUM" | "SET" => {
-            Action::Continue
-        }
-        _ => Action::Opaque,
+        name => plain_target(name),
     }
 }
 

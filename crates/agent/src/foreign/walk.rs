@@ -33,7 +33,7 @@ pub struct Way<'r> {
     pub possible: Vec<Step<'r>>,
     /// Whether our rules were asked.
     pub asked_ours: Answer,
-    /// A rule that ended the way through a base chain, or may have, before our rules were asked.
+    /// A rule that ended the way through the base chain with our rules, or may have, before they were asked.
     pub ended: Option<Step<'r>>,
     /// Whether the way is too long to follow to its end.
     pub is_cut: bool,
@@ -44,8 +44,6 @@ pub struct Way<'r> {
 pub struct Step<'r> {
     /// The rule's table.
     pub table: &'r Table,
-    /// The base chain by which the packet came to it.
-    pub entry: &'r Chain,
     /// Its chain.
     pub chain: &'r Chain,
     /// The rule.
@@ -199,7 +197,7 @@ impl<'r> Walker<'r, '_> {
 
     fn settle(&mut self, entry: Entry<'r>, chain: &'r Chain, rule: &'r Rule, hit: Answer) -> Flow {
         let is_after_ours = !rule.is_ours && self.way.asked_ours != Answer::No;
-        let step = Step { table: entry.table, entry: entry.chain, chain, rule, is_after_ours };
+        let step = Step { table: entry.table, chain, rule, is_after_ours };
         match hit {
             Answer::Yes => self.way.settled = Some(step),
             Answer::Maybe => self.way.possible.push(step),
@@ -209,8 +207,9 @@ impl<'r> Walker<'r, '_> {
     }
 
     fn end(&mut self, entry: Entry<'r>, chain: &'r Chain, rule: &'r Rule) {
-        if self.way.asked_ours == Answer::No {
-            let step = Step { table: entry.table, entry: entry.chain, chain, rule, is_after_ours: false };
+        let leads_to_ours = entry.chain.rules.iter().any(|rule| rule.is_ours);
+        if self.way.asked_ours == Answer::No && leads_to_ours {
+            let step = Step { table: entry.table, chain, rule, is_after_ours: false };
             self.way.ended.get_or_insert(step);
         }
     }

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use super::{
-    CTA_IP_V4_DST, CTA_IP_V4_SRC, CTA_IP_V6_DST, CTA_IP_V6_SRC, CTA_PROTO_NUM, CTA_TUPLE_IP, CTA_TUPLE_ORIG,
-    CTA_TUPLE_PROTO, CTA_TUPLE_REPLY, Connection, Tuple,
+    CTA_IP_V4_DST, CTA_IP_V4_SRC, CTA_PROTO_NUM, CTA_TUPLE_IP, CTA_TUPLE_ORIG, CTA_TUPLE_PROTO, CTA_TUPLE_REPLY,
+    Connection, Tuple,
 };
 use crate::object::ProtocolFamily;
 use crate::wire::Writer;
@@ -56,21 +56,25 @@ impl TupleFilter {
             && self.protocol.is_none_or(|wanted| wanted == protocol)
     }
 
-    /// The attributes by which the kernel filters.
+    /// The attributes by which the kernel filters. It takes IPv6 addresses too, but then answers with the connections that have
+    /// other ones (seen on Linux 6.18, and in the source since the filter came in 5.8), so it is not asked to.
     pub(super) fn put(&self, writer: &mut Writer) {
         let (tuple, flags_of) = match self.direction {
             Direction::Original => (CTA_TUPLE_ORIG, CTA_FILTER_ORIG_FLAGS),
             Direction::Reply => (CTA_TUPLE_REPLY, CTA_FILTER_REPLY_FLAGS),
         };
-        let mut flags = CTA_FILTER_F_CTA_IP_SRC;
+        let mut flags = 0;
         writer.nest(tuple, |writer| {
-            writer.nest(CTA_TUPLE_IP, |writer| {
-                put_address(writer, (CTA_IP_V4_SRC, CTA_IP_V6_SRC), self.source);
-                if let Some(destination) = self.destination {
-                    put_address(writer, (CTA_IP_V4_DST, CTA_IP_V6_DST), destination);
-                    flags |= CTA_FILTER_F_CTA_IP_DST;
-                }
-            });
+            if let IpAddr::V4(source) = self.source {
+                writer.nest(CTA_TUPLE_IP, |writer| {
+                    writer.put(CTA_IP_V4_SRC, &source.octets());
+                    flags |= CTA_FILTER_F_CTA_IP_SRC;
+                    if let Some(IpAddr::V4(destination)) = self.destination {
+                        writer.put(CTA_IP_V4_DST, &destination.octets());
+                        flags |= CTA_FILTER_F_CTA_IP_DST;
+                    }
+                });
+            }
             if let Some(protocol) = self.protocol {
                 writer.nest(CTA_TUPLE_PROTO, |writer| writer.put_u8(CTA_PROTO_NUM, protocol));
                 flags |= CTA_FILTER_F_CTA_PROTO_NUM;
@@ -78,12 +82,5 @@ impl TupleFilter {
         });
         // The only numbers of ctnetlink in the byte order of this machine.
         writer.nest(CTA_FILTER, |writer| writer.put(flags_of, &flags.to_ne_bytes()));
-    }
-}
-
-fn put_address(writer: &mut Writer, (v4, v6): (u16, u16), address: IpAddr) {
-    match address {
-        IpAddr::V4(address) => writer.put(v4, &address.octets()),
-        IpAddr::V6(address) => writer.put(v6, &address.octets()),
     }
 }

@@ -76,6 +76,26 @@ fn only_the_table_asked_for_is_read() {
 }
 
 #[test]
+fn a_dump_of_all_tables_says_what_is_where_in_the_order_of_making() {
+    in_namespace(|| {
+        let mut socket = loaded();
+        nft("add table ip6 t; add chain ip6 t x; add table ip a; add chain ip a y; add rule ip a y accept;
+             add chain inet t late; add rule inet t late return");
+        let chains = socket.all_chains().unwrap().items;
+        let places: Vec<_> = chains.iter().map(|it| (it.family, it.table.as_str(), it.item.name.as_str())).collect();
+        let inet = ProtocolFamily::Inet;
+        let (ip6, ip) = (ProtocolFamily::Ipv6, ProtocolFamily::Ipv4);
+        assert_eq!(places, [(inet, "t", "post"), (inet, "t", "late"), (ip6, "t", "x"), (ip, "a", "y")]);
+        let rules = socket.all_rules(|_, _| true).unwrap().items;
+        assert_eq!(rules.len(), crate::support::rules().len() + 2);
+        let wanted = socket.all_rules(|table, chain| (table, chain) == ((ip, "a"), "y")).unwrap();
+        assert_eq!(wanted.items.len(), 1);
+        assert_eq!((wanted.items[0].family, wanted.items[0].item.to_string().as_str()), (ip, "accept"));
+        assert_eq!(wanted.generation_low16, Some(socket.generation().unwrap().low16()));
+    });
+}
+
+#[test]
 fn a_dump_carries_the_generation_it_belongs_to() {
     in_namespace(|| {
         let mut socket = loaded();

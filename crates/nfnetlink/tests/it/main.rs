@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "in a test a panic is the report")]
 
 mod commit;
+mod conntrack;
 mod dumps;
 mod monitor;
 mod nft;

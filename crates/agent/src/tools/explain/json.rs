@@ -170,6 +170,7 @@ fn note(note: &Note<'_>, seen: &Seen) -> Value {
         Note::NotInForce => ("not-in-force", None),
         Note::AlsoTranslates(step) => ("also-translates", Some(step)),
         Note::Untracked(step) => ("untracked", Some(step)),
+        Note::OtherDestination(step) => ("other-destination", Some(step)),
         Note::OrderUnknown => ("order-unknown", None),
         Note::Cut => ("cut", None),
     };

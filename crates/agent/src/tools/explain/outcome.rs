@@ -85,6 +85,8 @@ pub(super) enum Note<'r> {
     AlsoTranslates(Step<'r>),
     /// The packet bypasses all NAT, as it would have been left alone anyway.
     Untracked(Step<'r>),
+    /// A rule may send the packet somewhere else before anything else is decided.
+    OtherDestination(Step<'r>),
     /// Two base chains have the same priority, and which is asked first makes a difference.
     OrderUnknown,
     /// The way through the rules was too long to follow to its end.
@@ -149,6 +151,12 @@ impl<'r> Outcome<'r> {
             self.fate = if step.rule.action == Action::Drop { Fate::Lost } else { Fate::Kept };
             self.by = By::Rule(step);
             return;
+        }
+        // The question is about an endpoint; for a Service's address all the rest may be different.
+        let redirects = seen.ruleset.walk(Kind::Nat, hook, &before, Ours::Pass, sets);
+        if let Some(step) = redirects.possible.iter().find(|step| step.rule.action == Action::Translate) {
+            self.is_certain = false;
+            self.notes.push(Note::OtherDestination(*step));
         }
         // What is for the node itself and comes from outside leaves by no link.
         let hook =
@@ -305,8 +313,13 @@ impl<'r> Outcome<'r> {
             Fate::OneOf(first, last) => (first..=last).contains(&found),
             Fate::Unknown | Fate::Lost => true,
         };
-        let old = seen.connections.iter().filter(|connection| !agrees(connection.reply.destination));
-        self.findings.extend(old.copied().map(Finding::OldTranslation));
+        // One that goes through a Service may need another translation, and an open result contradicts nothing.
+        let is_alike = |connection: &&Connection| {
+            self.is_certain && connection.original.destination == question.destination.address
+        };
+        let old = seen.connections.iter().filter(is_alike).filter(|connection| !agrees(connection.reply.destination));
+        let old: Vec<Finding<'_>> = old.copied().map(Finding::OldTranslation).collect();
+        self.findings.extend(old);
         if self.port() == Some(SourcePort::KeptIfFree) {
             self.findings.extend(port::holder(question, &seen.others).copied().map(Finding::PortTaken));
         }

@@ -190,8 +190,14 @@ pub(super) fn note_text(note: &Note<'_>, seen: &Seen) -> String {
         Note::NotInForce => {
             "none of this agent's rules are in the kernel, which makes no difference to this packet".to_owned()
         }
-        Note::AlsoTranslates(step) => format!("{} decides, or may, with no difference to the policy", rule_text(step)),
+        Note::AlsoTranslates(step) => {
+            format!("{} decides, or may; the policy does not ask for otherwise", rule_text(step))
+        }
         Note::Untracked(step) => format!("{} keeps the packet from all NAT", rule_text(step)),
+        Note::OtherDestination(step) => format!(
+            "{} may send the packet to another destination, as for a Service; ask about the endpoint's address then",
+            rule_text(step)
+        ),
         Note::OrderUnknown => {
             "two base chains have the same priority, and which the kernel asks first is a guess that matters here"
                 .to_owned()
