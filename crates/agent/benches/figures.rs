@@ -186,15 +186,15 @@ fn hundred_thousand_against_nft(scratch: &Scratch, node: &Namespace, table: &mut
 
 /// The moment of the generation after which the table was as wanted, to the millisecond.
 fn ask_until_in_force(table: &mut Nftables, desired: &Desired) -> Instant {
-    let mut before = table.generation().unwrap();
+    let mut before = None;
     let deadline = Instant::now() + PATIENCE;
     loop {
         let generation = table.generation().unwrap();
         let moment = Instant::now();
-        if generation != before && is_in_force(table, desired) {
+        if before != Some(generation) && is_in_force(table, desired) {
             return moment;
         }
-        before = generation;
+        before = Some(generation);
         assert!(moment < deadline, "not in force within {PATIENCE:?}");
         std::thread::sleep(Duration::from_millis(1));
     }
