@@ -313,3 +313,6 @@ fn foreign(entry: Entry<'_>, chain: &Chain, rule: &Rule, position: Option<Positi
         text: rule.text.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests;

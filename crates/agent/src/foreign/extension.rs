@@ -150,3 +150,77 @@ fn number(bytes: &[u8], offset: usize) -> Option<u16> {
 fn word(bytes: &[u8], offset: usize) -> Option<u32> {
     bytes.get(offset..offset + 4)?.try_into().ok().map(u32::from_ne_bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use nfnetlink::ExtensionKind;
+
+    use super::*;
+
+    fn tests_of(name: &str, revision: u32, parameters: &[u8]) -> Vec<String> {
+        let kind = ExtensionKind::Match;
+        match condition(&Extension { kind, name: name.to_owned(), revision, parameters }) {
+            Condition::Comment(text) => vec![text],
+            Condition::Tests(tests) => tests.iter().map(Test::to_string).collect(),
+        }
+    }
+
+    fn bytes(halves: &[u16], words: &[u32], tail: &[u8]) -> Vec<u8> {
+        let halves = halves.iter().flat_map(|half| half.to_ne_bytes());
+        halves.chain(words.iter().flat_map(|word| word.to_ne_bytes())).chain(tail.iter().copied()).collect()
+    }
+
+    #[test]
+    fn address_types_are_read_with_their_inversions() {
+        let not_local = ["-m addrtype ! --dst-type LOCAL"];
+        assert_eq!(tests_of("addrtype", 1, &bytes(&[0, 4], &[2], &[])), not_local);
+        assert_eq!(tests_of("addrtype", 0, &bytes(&[0, 4], &[0, 1], &[])), not_local);
+        let both = ["-m addrtype --src-type LOCAL", "-m addrtype --dst-type MULTICAST"];
+        assert_eq!(tests_of("addrtype", 1, &bytes(&[4, 32], &[0], &[])), both);
+        assert_eq!(tests_of("addrtype", 1, &bytes(&[0, 4], &[4], &[])), ["-m addrtype"], "restricted to a link");
+    }
+
+    #[test]
+    fn marks_ports_and_comments_are_read() {
+        assert_eq!(tests_of("mark", 1, &bytes(&[], &[1, 3], &[1])), ["-m mark ! --mark 0x1/0x3"]);
+        assert_eq!(tests_of("udp", 0, &bytes(&[0, 65535, 53, 60], &[], &[2, 0])), ["! --dport 53:60"]);
+        assert_eq!(tests_of("tcp", 0, &bytes(&[7, 7, 0, 65535], &[], &[0, 0, 0, 0])), ["--sport 7"]);
+        assert_eq!(tests_of("tcp", 0, &bytes(&[7, 7, 0, 65535], &[], &[0, 2, 2, 0])), ["-m tcp"], "it asks for flags");
+        assert_eq!(tests_of("comment", 0, b"hello\0\0"), ["hello"]);
+    }
+
+    #[test]
+    fn what_is_too_short_or_not_known_stays_opaque() {
+        for (name, revision) in [("addrtype", 7), ("mark", 9), ("tcp", 0), ("udp", 0), ("mark", 1), ("recent", 0)] {
+            assert_eq!(tests_of(name, revision, &[1, 2, 3]), [format!("-m {name}")]);
+        }
+    }
+
+    #[test]
+    fn addresses_are_read_from_every_layout() {
+        let action = |revision, family, parameters: &[u8]| {
+            let extension = Extension { kind: ExtensionKind::Target, name: "SNAT".to_owned(), revision, parameters };
+            target(&extension, Some(family))
+        };
+        let address = u32::from_ne_bytes([1, 2, 3, 4]);
+        let old = action(0, Family::Ipv4, &bytes(&[], &[1, 1, address, address, 0], &[]));
+        assert_eq!(old.1, "-j SNAT --to-source 1.2.3.4");
+        let wide = action(2, Family::Ipv4, &bytes(&[], &[1, address, 0, 0, 0, address, 0, 0, 0, 0], &[]));
+        assert_eq!(wide, old);
+        let ports = action(0, Family::Ipv4, &bytes(&[], &[1, 2, 0, 0, 0], &[]));
+        assert_eq!(ports.0, Action::Snat(SnatTo::Ports));
+        assert_eq!(action(9, Family::Ipv4, &[]).0, Action::Snat(SnatTo::Unknown));
+        let ipv6 = action(1, Family::Ipv6, &[&1_u32.to_ne_bytes()[..], &[0xfd; 16], &[0xfd; 16]].concat());
+        assert!(matches!(ipv6.0, Action::Snat(SnatTo::Addresses(first, last)) if first == last));
+    }
+
+    #[test]
+    fn only_a_ct_target_that_asks_for_it_keeps_packets_untracked() {
+        let action = |flags: u16| {
+            let parameters = &bytes(&[flags, 0], &[], &[]);
+            let kind = ExtensionKind::Target;
+            target(&Extension { kind, name: "CT".to_owned(), revision: 2, parameters }, None).0
+        };
+        assert_eq!((action(1), action(0)), (Action::Notrack, Action::Continue));
+    }
+}

@@ -276,3 +276,6 @@ fn iptables_text(chain: &str, tests: &[Test], comment: Option<&str>, action: &Ac
     words.extend((!target.is_empty()).then(|| target.to_owned()));
     words.join(" ")
 }
+
+#[cfg(test)]
+mod tests;

@@ -176,3 +176,71 @@ impl fmt::Display for Owner {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use masq::cidr::Family;
+
+    use super::*;
+    use crate::backend::iptables::save::Observed;
+    use crate::foreign::{ProtocolFamily, Stack, read};
+
+    fn owner(line: &str) -> Owner {
+        let observed = Observed::parse(&format!("*nat\n-A {line}\nCOMMIT\n"));
+        let table = read::legacy_table(Family::Ipv4, "nat", &observed);
+        let chain = table.chains.iter().find(|chain| !chain.rules.is_empty()).unwrap();
+        Owner::of(&table, chain, &chain.rules[0])
+    }
+
+    #[test]
+    fn rules_are_told_by_comment_chain_and_link() {
+        for (line, expected) in [
+            ("KUBE-POSTROUTING -j MASQUERADE", Owner::KubeProxy),
+            ("POSTROUTING -m comment --comment \"kubernetes postrouting rules\" -j KUBE-POSTROUTING", Owner::KubeProxy),
+            (
+                "POSTROUTING ! -d 10.0.0.0/8 -m comment --comment \"kubenet: SNAT for outbound traffic from cluster\" -j MASQUERADE",
+                Owner::Kubelet,
+            ),
+            ("CNI-2e91a8f7c5e3b5e4a5c1d2f3 ! -d 224.0.0.0/4 -j MASQUERADE", Owner::CniBridge),
+            ("CNI-HOSTPORT-MASQ -m mark --mark 0x2000/0x2000 -j MASQUERADE", Owner::CniPortmap),
+            ("FLANNEL-POSTRTG -m comment --comment \"flanneld masq\" -j RETURN", Owner::Flannel),
+            ("cali-nat-outgoing -m comment --comment \"cali:flqWnvo8yq4ULQLa\" -j MASQUERADE", Owner::Calico),
+            ("CILIUM_POST_nat -j MASQUERADE", Owner::Cilium),
+            ("POSTROUTING -s 172.17.0.0/16 ! -o docker0 -j MASQUERADE", Owner::Docker),
+            ("POSTROUTING -s 172.18.0.0/16 ! -o br-0123456789ab -j MASQUERADE", Owner::Docker),
+            ("NETAVARK-HOSTPORT-MASQ -j MASQUERADE", Owner::Netavark),
+            ("LIBVIRT_PRT -s 192.168.122.0/24 -j MASQUERADE", Owner::Libvirt),
+            (
+                "IP-MASQ -m comment --comment \"ip-masq: outbound traffic is subject to MASQUERADE (must be last in chain)\" -j MASQUERADE",
+                Owner::IpMasqAgent,
+            ),
+            ("POSTROUTING -s 10.0.0.0/8 ! -o br-mine -j MASQUERADE", Owner::Unknown),
+        ] {
+            assert_eq!(owner(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn tables_of_one_program_are_told_by_their_names() {
+        for (name, expected) in [
+            ("kube-proxy", Owner::KubeProxy),
+            ("flannel-ipv4", Owner::Flannel),
+            ("firewalld", Owner::Firewalld),
+            ("io.systemd.nat", Owner::SystemdNetworkd),
+            ("incus", Owner::Incus),
+            ("netavark", Owner::Netavark),
+            ("mine", Owner::Unknown),
+        ] {
+            let rule = Rule {
+                tests: Vec::new(),
+                action: crate::foreign::Action::Masquerade,
+                text: String::new(),
+                comment: None,
+                is_ours: false,
+            };
+            let chain = Chain { name: "post".to_owned(), base: None, rules: Vec::new(), is_ours: false };
+            let table = Table::new(Stack::Nft, ProtocolFamily::Inet, name, Vec::new());
+            assert_eq!(Owner::of(&table, &chain, &rule), expected, "{name}");
+        }
+    }
+}

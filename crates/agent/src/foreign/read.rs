@@ -156,7 +156,7 @@ fn legacy_tools(family: Family, search_path: &OsStr, runner: &Runner) -> Result<
         .ok_or_else(|| anyhow!("there are some, but no iptables-legacy-save on PATH to read them with"))
 }
 
-fn legacy_table(family: Family, name: &str, observed: &Observed) -> Table {
+pub(super) fn legacy_table(family: Family, name: &str, observed: &Observed) -> Table {
     let is_chain = |word: &str| observed.chains.contains_key(word);
     let one = |(chain, rules): (&String, &Vec<SavedRule>)| Chain {
         name: chain.clone(),
@@ -188,7 +188,7 @@ fn legacy_base(table: &str, chain: &str) -> Option<Base> {
 }
 
 /// Our own table, and the jumps to our chain that bear our comment.
-fn mark_ours(table: &mut Table, our_chain: &str) {
+pub(super) fn mark_ours(table: &mut Table, our_chain: &str) {
     let is_our_table = table.family == ProtocolFamily::Inet && table.name == TABLE;
     let is_our_jump = |rule: &Rule| {
         let leads_there = matches!(&rule.action, Action::Jump(chain) if chain == our_chain);

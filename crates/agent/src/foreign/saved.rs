@@ -164,3 +164,74 @@ fn snat(options: &[&str]) -> SnatTo {
         _ => SnatTo::Unknown,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::iptables::save::Observed;
+
+    fn parsed(words: &str) -> Rule {
+        let observed = Observed::parse(&format!("*nat\n:CHAIN - [0:0]\n-A POSTROUTING {words}\nCOMMIT\n"));
+        rule("POSTROUTING", &observed.postrouting()[0], |word| word == "CHAIN")
+    }
+
+    fn tests_of(words: &str) -> Vec<String> {
+        parsed(words).tests.iter().map(Test::to_string).collect()
+    }
+
+    #[test]
+    fn conditions_are_taken_apart_and_written_as_they_were() {
+        for words in [
+            "-s 10.0.0.0/8",
+            "! -d 0.0.0.0/0",
+            "! -o e+",
+            "-i eth0",
+            "-m mark ! --mark 0x4000/0x4000",
+            "-m addrtype --src-type LOCAL,MULTICAST",
+        ] {
+            assert_eq!(tests_of(&format!("{words} -j RETURN")), [words]);
+        }
+        let udp = tests_of("-p udp -m udp ! --dport 53 -m comment --comment \"-s x\" -j RETURN");
+        assert_eq!(udp, ["-p udp", "! --dport 53"]);
+        assert_eq!(tests_of("-m addrtype ! --dst-type LOCAL -j RETURN"), ["-m addrtype ! --dst-type LOCAL"]);
+    }
+
+    #[test]
+    fn what_is_not_known_stays_opaque() {
+        for words in [
+            "-m recent --rcheck",
+            "-m addrtype --dst-type LOCAL --limit-iface-in",
+            "-m mark --mark x",
+            "-s 10.0.0.0/255.0.255.0",
+        ] {
+            let rule = parsed(&format!("{words} -j RETURN"));
+            assert!(matches!(rule.tests[0].question, Question::Opaque(_)), "{words}: {:?}", rule.tests);
+        }
+    }
+
+    #[test]
+    fn targets_are_told_from_chains() {
+        assert_eq!(parsed("-j CHAIN").action, Action::Jump("CHAIN".to_owned()));
+        assert_eq!(parsed("-g CHAIN").action, Action::Goto("CHAIN".to_owned()));
+        assert_eq!(parsed("-j OTHER").action, Action::Opaque);
+        assert_eq!(parsed("-j CT --notrack").action, Action::Notrack);
+        assert_eq!(parsed("-j CT --zone 1").action, Action::Continue);
+        assert_eq!(parsed("-m comment --comment x").action, Action::Continue);
+    }
+
+    #[test]
+    fn the_addresses_of_snat_are_read_with_and_without_ports() {
+        let (one, two) = ("1.2.3.4".parse().unwrap(), "1.2.3.9".parse().unwrap());
+        for (to, expected) in [
+            ("1.2.3.4", SnatTo::Addresses(one, one)),
+            ("1.2.3.4-1.2.3.9:10-20", SnatTo::Addresses(one, two)),
+            (":10-20", SnatTo::Ports),
+            ("fd00::1", SnatTo::Addresses("fd00::1".parse().unwrap(), "fd00::1".parse().unwrap())),
+            ("[fd00::1]:5", SnatTo::Addresses("fd00::1".parse().unwrap(), "fd00::1".parse().unwrap())),
+            ("::1", SnatTo::Addresses("::1".parse().unwrap(), "::1".parse().unwrap())),
+            ("x", SnatTo::Unknown),
+        ] {
+            assert_eq!(parsed(&format!("-j SNAT --to-source {to}")).action, Action::Snat(expected), "{to}");
+        }
+    }
+}

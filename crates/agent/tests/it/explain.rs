@@ -292,6 +292,23 @@ fn an_address_other_than_the_routes_preferred_one_is_noted() {
 }
 
 #[test]
+fn an_address_that_a_strangers_rule_sends_elsewhere_is_noted() {
+    let (lab, _agent) = lab_with(LISTED, &[]);
+    on_node(
+        &lab,
+        "iptables-nft -t nat -N KUBE-SERVICES; iptables-nft -t nat -A PREROUTING -j KUBE-SERVICES; iptables-nft -t nat -A KUBE-SERVICES \
+         -d 10.96.0.10 -p udp --dport 53 -j DNAT --to-destination 10.244.0.2",
+    );
+    let (run, value) = explain(&lab, LISTED, &[POD, "10.96.0.10:53/udp"]);
+    assert_eq!((run.status, kinds(&value, "notes")), (Some(0), vec!["other-destination"]), "{}", run.stdout);
+    assert_eq!(
+        (&value["notes"][0]["rule"]["owner"], &value["result"]["certain"]),
+        (&"kube-proxy".into(), &false.into())
+    );
+    assert_fine(&lab, LISTED, &[POD, "10.96.0.10:53/tcp"], POD);
+}
+
+#[test]
 fn a_destination_without_a_route_is_told() {
     let (lab, _agent) = lab_with(LISTED, &[]);
     on_node(&lab, "ip route add unreachable 203.0.113.0/24");

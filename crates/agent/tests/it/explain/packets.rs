@@ -162,7 +162,7 @@ fn explain(lab: &Lab, config: &str, from: Host, destination: IpAddr) -> Value {
 fn hold(lab: &Lab, config: &str, cidrs: &[Cidr], stack: Stack, seed: u64) {
     let locks = Directory::new();
     let mut strangers = Strangers { random: Random::new(seed), cidrs: cidrs.to_vec() };
-    let (mut certain, mut script) = (0, String::new());
+    let (mut certain, mut by_strangers, mut script) = (0, 0, String::new());
     for round in 0..ROUNDS {
         if round > 0 {
             shell(lab, &locks, &cleaning(stack));
@@ -179,6 +179,7 @@ fn hold(lab: &Lab, config: &str, cidrs: &[Cidr], stack: Stack, seed: u64) {
             let result = &value["result"];
             if result["certain"] == true {
                 certain += 1;
+                by_strangers += usize::from(result["decided_by"] == "rule");
                 let seen = seen.map(|seen| seen.source.ip().to_string());
                 assert_eq!(
                     result["source"].as_str(),
@@ -190,6 +191,7 @@ fn hold(lab: &Lab, config: &str, cidrs: &[Cidr], stack: Stack, seed: u64) {
     }
     let all = usize::try_from(ROUNDS).unwrap() * PACKETS;
     assert!(certain * 10 > all * 9, "only {certain} of {all} were certain");
+    assert!(by_strangers * 20 > all, "rules of strangers decide too rarely to show anything: {by_strangers} of {all}");
 }
 
 /// Random lists of both families.
