@@ -7,11 +7,14 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::Command;
 use std::time::Duration;
 
+use ip_masq_agent::backend::iptables::version::Stack;
 use ip_masq_agent::lab::{Host, Lab, OUTSIDE_LINK};
+use masq::config::Flags;
 use serde_json::Value;
 
 use crate::support::agent::Agent;
 use crate::support::directory::Directory;
+use crate::support::engine::Engine;
 use crate::support::program::{Run, run, run_in, run_powerless};
 use crate::support::ruleset::nft;
 
@@ -318,11 +321,30 @@ fn a_destination_without_a_route_is_told() {
 }
 
 #[test]
+fn rules_of_ours_that_a_packet_does_not_reach_are_told() {
+    let lab = Lab::open().unwrap();
+    let engine = Engine::Iptables(Stack::Nft);
+    let _agent = engine.start(&lab, &Flags::default(), Some(LISTED));
+    on_node(&lab, "iptables-nft -t nat -I POSTROUTING -s 10.99.0.0/16 -j ACCEPT");
+    assert_fine(&lab, LISTED, &[POD, "8.8.8.8"], "198.51.100.1");
+    on_node(&lab, "iptables-nft -t nat -I POSTROUTING -s 10.244.0.0/16 -j ACCEPT");
+    let found = assert_found(&lab, LISTED, &[POD, "8.8.8.8"], "not-reached", POD);
+    assert_eq!(found["rule"]["text"], "-A POSTROUTING -s 10.244.0.0/16 -j ACCEPT");
+    assert_fine(&lab, LISTED, &[POD, "192.168.7.7"], POD);
+}
+
+/// Everything that `explain` might change: rules of both stacks, and which tables iptables-legacy has.
+fn kernel(lab: &Lab) -> (String, Option<String>) {
+    let legacy = lab.node.run(|| fs::read_to_string("/proc/thread-self/net/ip_tables_names").ok());
+    (nft(&lab.node, "list ruleset"), legacy)
+}
+
+#[test]
 fn nothing_in_the_kernel_changes() {
     let (lab, agent) = lab_with(LISTED, &[]);
     drop(agent);
     on_node(&lab, "iptables-nft -t nat -A POSTROUTING -s 10.244.0.0/24 -j MASQUERADE");
-    let before = (nft(&lab.node, "list ruleset"), fs::read_to_string("/proc/net/ip_tables_names").ok());
+    let before = kernel(&lab);
     explain(&lab, LISTED, &[POD, OUTSIDE]);
-    assert_eq!((nft(&lab.node, "list ruleset"), fs::read_to_string("/proc/net/ip_tables_names").ok()), before);
+    assert_eq!(kernel(&lab), before);
 }
