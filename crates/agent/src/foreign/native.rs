@@ -57,7 +57,12 @@ impl Reader {
         let family = match family {
             ProtocolFamily::Ipv4 => Some(Family::Ipv4),
             ProtocolFamily::Ipv6 => Some(Family::Ipv6),
-            _ => None,
+            ProtocolFamily::Unspec
+            | ProtocolFamily::Inet
+            | ProtocolFamily::Arp
+            | ProtocolFamily::Netdev
+            | ProtocolFamily::Bridge
+            | ProtocolFamily::Other(_) => None,
         };
         Reader {
             family,

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::condition::{LinkName, Question};
-use super::{Chain, Rule, Table};
+use super::{Action, Chain, Rule, Table};
 use crate::backend::iptables::comment;
 
 /// A program that is known to translate addresses on nodes.
@@ -52,8 +52,17 @@ impl Owner {
     pub fn of(table: &Table, chain: &Chain, rule: &Rule) -> Owner {
         let by_comment = || rule.comment.as_deref().and_then(by_comment);
         let by_target = || match &rule.action {
-            super::Action::Jump(name) | super::Action::Goto(name) => by_chain(name),
-            _ => None,
+            Action::Jump(name) | Action::Goto(name) => by_chain(name),
+            Action::Continue
+            | Action::SetMark
+            | Action::Masquerade
+            | Action::Snat(_)
+            | Action::Translate
+            | Action::Notrack
+            | Action::Accept
+            | Action::Drop
+            | Action::Return
+            | Action::Opaque => None,
         };
         by_comment()
             .or_else(|| by_chain(&chain.name))
@@ -233,7 +242,7 @@ mod tests {
         ] {
             let rule = Rule {
                 tests: Vec::new(),
-                action: crate::foreign::Action::Masquerade,
+                action: Action::Masquerade,
                 text: String::new(),
                 comment: None,
                 is_ours: false,

@@ -63,19 +63,17 @@ pub(super) fn half_range(property: Property, op: CmpOp, value: &[u8]) -> Option<
     let bound = big_endian(value)?;
     let negated = matches!(op, CmpOp::Gt | CmpOp::Lt);
     let upwards = matches!(op, CmpOp::Gte | CmpOp::Lt);
+    let ports = |question: fn(u16, u16) -> Question| {
+        let bound = port(value)?;
+        Some(if upwards { question(bound, u16::MAX) } else { question(0, bound) })
+    };
     let question = match property {
         Property::Address(field, family) if value.len() * 8 == usize::from(family.bits()) => {
             let (first, last) = if upwards { (bound, family.max()) } else { (0, bound) };
             of_address(field, Span { family, first, last })
         }
-        Property::SourcePort | Property::DestinationPort => {
-            let bound = port(value)?;
-            let (first, last) = if upwards { (bound, u16::MAX) } else { (0, bound) };
-            match property {
-                Property::SourcePort => Question::SourcePort(first, last),
-                _ => Question::DestinationPort(first, last),
-            }
-        }
+        Property::SourcePort => ports(Question::SourcePort)?,
+        Property::DestinationPort => ports(Question::DestinationPort)?,
         _ => return None,
     };
     Some(Test { question, negated })

@@ -216,7 +216,16 @@ impl<'r> Outcome<'r> {
             Action::Snat(SnatTo::Addresses(first, last)) => Fate::OneOf(*first, *last),
             Action::Snat(SnatTo::OwnSource | SnatTo::Ports) => Fate::Kept,
             Action::Drop => Fate::Lost,
-            _ => Fate::Unknown,
+            Action::Snat(SnatTo::Unknown)
+            | Action::Translate
+            | Action::Opaque
+            | Action::Continue
+            | Action::SetMark
+            | Action::Notrack
+            | Action::Accept
+            | Action::Return
+            | Action::Jump(_)
+            | Action::Goto(_) => Fate::Unknown,
         };
         (fate, By::Rule(step))
     }
