@@ -33,7 +33,7 @@ const IDLE: Duration = Duration::from_secs(30);
 fn main() {
     let scratch = Scratch::new();
     println!("release binary: {:.2} MB", fs::metadata(program()).unwrap().len() as f64 / 1e6);
-    let parts: [(&str, fn(&Scratch)); 5] =
+    let parts: [(&str, Part); 5] =
         [("start", start), ("change", file_change), ("heal", heals), ("idle", idle), ("100000", hundred_thousand)];
     // `cargo bench -- heal` measures one part; cargo adds a word of its own.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
@@ -43,6 +43,9 @@ fn main() {
         }
     }
 }
+
+/// One of the things to measure.
+type Part = fn(&Scratch);
 
 fn program() -> &'static str {
     env!("CARGO_BIN_EXE_ip-masq-agent")

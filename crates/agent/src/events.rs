@@ -151,17 +151,14 @@ impl Events {
     /// # Errors
     /// A source fails, which no retry would mend.
     pub fn wait(&mut self, timeout: Duration) -> Result<Vec<Wakeup>> {
-        self.poll(timeout)?;
+        let ready = self.poll(timeout)?;
         let mut wakeups = Vec::new();
-        for _ in 0..EVENTS_PER_WAKEUP {
-            let Some(signal) = self.signals.read_signal().context("cannot read the signal descriptor")? else { break };
-            match Signal::try_from(signal.ssi_signo as i32) {
-                Ok(signal @ (Signal::SIGTERM | Signal::SIGINT)) => wakeups.push(Wakeup::Terminate(signal)),
-                Ok(Signal::SIGHUP) => wakeups.push(Wakeup::Reload),
-                _ => {}
-            }
+        // Every system call counts between a stranger's transaction and its healing: a program that ends right after its transaction
+        // then holds the kernel's transaction lock for an RCU grace period.
+        if ready.signals {
+            self.signals(&mut wakeups)?;
         }
-        if let Some(watch) = &mut self.config {
+        if let Some(watch) = self.config.as_mut().filter(|_| ready.config) {
             wakeups.extend(watch.changes().into_iter().map(Wakeup::Config));
         }
         let Some(monitor) = &mut self.monitor else { return Ok(wakeups) };
@@ -183,14 +180,36 @@ impl Events {
         Ok(wakeups)
     }
 
-    fn poll(&self, timeout: Duration) -> Result<()> {
+    fn signals(&mut self, wakeups: &mut Vec<Wakeup>) -> Result<()> {
+        for _ in 0..EVENTS_PER_WAKEUP {
+            let Some(signal) = self.signals.read_signal().context("cannot read the signal descriptor")? else { break };
+            match Signal::try_from(signal.ssi_signo as i32) {
+                Ok(signal @ (Signal::SIGTERM | Signal::SIGINT)) => wakeups.push(Wakeup::Terminate(signal)),
+                Ok(Signal::SIGHUP) => wakeups.push(Wakeup::Reload),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn poll(&self, timeout: Duration) -> Result<Ready> {
         let readable = |fd| PollFd::new(fd, PollFlags::POLLIN);
         let mut sources = vec![readable(self.signals.as_fd())];
         sources.extend(self.config.as_ref().map(|watch| readable(watch.as_fd())));
         sources.extend(self.monitor.as_ref().map(|monitor| readable(monitor.as_fd())));
         match ppoll(&mut sources, Some(TimeSpec::from_duration(timeout)), None) {
-            Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
+            Ok(_) => {
+                let is_ready = |index: usize| sources.get(index).is_some_and(|source| source.any() == Some(true));
+                Ok(Ready { signals: is_ready(0), config: self.config.is_some() && is_ready(1) })
+            }
+            Err(nix::errno::Errno::EINTR) => Ok(Ready { signals: true, config: true }),
             Err(error) => Err(error).context("cannot wait for events"),
         }
     }
+}
+
+/// Which sources have something to tell. The kernel's notices are asked for in any case.
+struct Ready {
+    signals: bool,
+    config: bool,
 }
