@@ -1,12 +1,15 @@
 //! The daemon as a process: its start and end, --once, and its silence while nothing happens.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ip_masq_agent::lab::namespace::Namespace;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
-use crate::support::agent::{Agent, PATIENCE, wait_until};
+use crate::support::agent::{Agent, PATIENCE, program, wait_until};
 use crate::support::ruleset::{nft, observe, table_text, wait_for_exempt};
 
 fn node() -> Namespace {
@@ -113,4 +116,23 @@ fn a_strangers_transactions_elsewhere_make_the_agent_write_nothing() {
     assert!(line.contains("drifts so far: 1)"), "{line}");
     wait_until("the table to be healed", || observe(&node).1 >= generation + 22);
     assert_eq!(observe(&node).1, generation + 22, "20 of theirs, the flush, and its healing");
+}
+
+#[test]
+fn as_pid_1_of_a_container_it_answers_the_same_signals() {
+    let mut command = Command::new("unshare");
+    command.args(["--map-root-user", "--net", "--pid", "--fork"]).arg(program());
+    command.args(["--backend=nftables", "--config=/nowhere/ip-masq-agent"]).stderr(Stdio::piped());
+    let mut unshare = command.spawn().unwrap();
+    let mut log = BufReader::new(unshare.stderr.take().unwrap()).lines();
+    let mut wait_for =
+        |text: &str| log.by_ref().map(Result::unwrap).find(|line| line.contains(text)).expect("a line of log");
+    wait_for("Kernel updated");
+    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", unshare.id())).unwrap();
+    let agent = Pid::from_raw(children.trim().parse().unwrap());
+    kill(agent, Signal::SIGHUP).unwrap();
+    wait_for("SIGHUP: reading config and kernel anew");
+    kill(agent, Signal::SIGTERM).unwrap();
+    wait_for("SIGTERM: ending");
+    assert_eq!(unshare.wait().unwrap().code(), Some(0));
 }

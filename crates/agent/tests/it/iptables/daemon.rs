@@ -142,3 +142,22 @@ fn cleanup_on_exit_takes_the_rules_of_both_families_along() {
         assert_eq!(Family::ALL.map(|family| node.save(family)), [ruleset("none"), ruleset("none")]);
     }
 }
+
+#[test]
+fn a_bad_file_leaves_the_last_good_rules_in_force_and_healed_on_both_stacks() {
+    for stack in Stack::ALL {
+        let node = Node::new(stack);
+        let mut daemon = node.start_daemon(&[], "nonMasqueradeCIDRs: [1.0.0.0/8]\nresyncInterval: 1s\n");
+        daemon.wait_until_ready(PATIENCE).unwrap();
+        let good = node.save(Family::Ipv4);
+        assert!(good.iter().any(|line| line.contains("-d 1.0.0.0/8")), "{good:?}");
+        fs::write(node.config_path(), "nonMasqueradeCIDRs: [not-a-cidr]\nresyncInterval: 1s\n").unwrap();
+        daemon.wait_for_log(|line| line.contains("Bad config"), PATIENCE).unwrap();
+        node.run(&["iptables", "-t", "nat", "-F", CHAIN]);
+        wait_until("the last good rules to be back", || node.save(Family::Ipv4) == good);
+        fs::write(node.config_path(), "nonMasqueradeCIDRs: [2.0.0.0/8]\n").unwrap();
+        wait_until("the repaired list to be in", || {
+            node.save(Family::Ipv4).iter().any(|line| line.contains("-d 2.0.0.0/8"))
+        });
+    }
+}
