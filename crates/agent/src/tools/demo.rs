@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use masq::cidr::Family;
 use masq::config::{Config, Flags, Source};
 use masq::diagnostic::Diagnostic;
@@ -75,6 +75,9 @@ pub fn run(options: &DemoOptions) -> ExitCode {
     ExitCode::from(status)
 }
 
+/// Fewer source ports than this may run out while the demo's connections to one destination linger.
+const FEWEST_PORTS: u64 = 100;
+
 /// An error with the line it is about, as `check` shows it.
 fn with_source(error: &Diagnostic, sources: &[Source]) -> String {
     let file = error.place.as_ref().and_then(|place| sources.iter().find(|source| *source.name == *place.file));
@@ -88,6 +91,14 @@ fn demonstrate(options: &DemoOptions) -> Result<Report, Failure> {
         Ok(parsed) => parsed,
         Err(rejected) => return Err(Failure::Refused(sources, rejected.errors)),
     };
+    let ports = &parsed.config.to_ports;
+    if !ports.is_empty() && ports.size() < FEWEST_PORTS {
+        let given = ports.size();
+        return Err(Failure::CannotLook(anyhow!(
+            "--to-ports {ports} holds {given} ports, and the demo's connections at one time take up to {FEWEST_PORTS}; give it a \
+             larger range"
+        )));
+    }
     let mut notes = notes(options, &sources);
     notes.extend(parsed.warnings.iter().map(ToString::to_string));
     let is_directory = options.config_path.as_deref().is_some_and(Path::is_dir);

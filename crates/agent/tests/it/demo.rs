@@ -211,3 +211,11 @@ fn nothing_is_left_when_it_is_killed_midway() {
     }
     assert_eq!(memory_mounts(), mounts);
 }
+
+#[test]
+fn too_few_ports_for_the_demo_are_said_to_be_too_few() {
+    let output = Command::new(program()).args(["demo", "--to-ports=1000-1009"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    let complaint = String::from_utf8(output.stderr).unwrap();
+    assert!(complaint.contains("--to-ports 1000-1009 holds 10 ports"), "{complaint}");
+}
