@@ -9,6 +9,7 @@ pub mod nftables;
 
 use std::fmt;
 use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result};
 use masq::policy::Policy;
@@ -20,6 +21,9 @@ use self::nftables::Nftables;
 use self::nftables::ours::{Kept, OurTable};
 use crate::cli::BackendChoice;
 
+/// How long after a failure the other backend's leftovers are tried again, at the earliest.
+const OTHER_AGAIN: Duration = Duration::from_secs(30);
+
 /// The backend in use, and what it has to keep in force.
 #[derive(Debug)]
 pub struct Backend {
@@ -27,8 +31,8 @@ pub struct Backend {
     /// Why this one.
     choice: Choice<detect::Backend>,
     options: Options,
-    /// Whether what an earlier run left with the other backend is still to be removed.
-    other_due: bool,
+    /// When what an earlier run left with the other backend is to be removed; `None` once that is done.
+    other_due: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -110,7 +114,7 @@ impl Backend {
                 Engine::Iptables(Box::new(iptables))
             }
         };
-        Ok(Backend { engine, choice, options, other_due: true })
+        Ok(Backend { engine, choice, options, other_due: Some(Instant::now()) })
     }
 
     /// Whether the backend works where the kernel has no nf_tables, and so tells nobody of changes.
@@ -155,15 +159,27 @@ impl Backend {
             Engine::Nftables(table) => Outcome::of_table(table.reconcile(look, stop_listening)),
             Engine::Iptables(iptables) => Outcome::of_chains(iptables.reconcile(look)),
         };
-        if self.other_due && outcome.failures.is_empty() {
-            self.other_due = false;
-            let removed = self.leave_other().context("cannot remove what an earlier run left with the other backend");
-            match removed {
-                Ok(removed) => outcome.changes.extend(removed),
-                Err(error) => log::warn!("{error:#}"),
-            }
+        if outcome.failures.is_empty() && self.other_due.is_some_and(|due| due <= Instant::now()) {
+            outcome.changes.extend(self.leave_other());
         }
         outcome
+    }
+
+    /// Failing is no reason to call our own rules not in force, but one to come back to it: the rules of both backends apply at once.
+    fn leave_other(&mut self) -> Vec<Change> {
+        match self.remove_other() {
+            Ok(removed) => {
+                self.other_due = None;
+                removed
+            }
+            Err(error) => {
+                self.other_due = Some(Instant::now() + OTHER_AGAIN);
+                log::warn!(
+                    "Cannot remove what an earlier run left with the other backend, trying again later: {error:#}"
+                );
+                Vec::new()
+            }
+        }
     }
 
     /// The generation the ruleset is in now, where generations tell of every change.
@@ -192,12 +208,13 @@ impl Backend {
         }
     }
 
-    fn leave_other(&self) -> Result<Vec<Change>> {
+    fn remove_other(&self) -> Result<Vec<Change>> {
         match &self.engine {
             Engine::Iptables(_) => {
+                // A kernel without nf_tables holds nothing of the nftables backend.
+                let Ok(mut nftables) = Nftables::open() else { return Ok(Vec::new()) };
                 let text = format!("table inet {} of the nftables backend left over", nftables::desired::TABLE);
-                let was_there = Nftables::open()?.cleanup()?;
-                Ok(was_there.then_some(Change { kind: "leftover", text }).into_iter().collect())
+                Ok(nftables.cleanup()?.then_some(Change { kind: "leftover", text }).into_iter().collect())
             }
             Engine::Nftables(_) if detect::backend(&search_path()).chosen == detect::Backend::Nftables => {
                 Ok(Vec::new())
@@ -205,9 +222,8 @@ impl Backend {
             Engine::Nftables(_) => {
                 let (outcome, kept) = Iptables::open(self.options.iptables()?)?.cleanup(true);
                 kept.iter().for_each(|kept| log::warn!("{kept}"));
-                let outcome = Outcome::of_chains(outcome);
-                outcome.failures.iter().for_each(|error| log::warn!("Left over from iptables: {error:#}"));
-                Ok(outcome.changes)
+                let Outcome { changes, failures, .. } = Outcome::of_chains(outcome);
+                failures.into_iter().next().map_or(Ok(changes), Err)
             }
         }
     }

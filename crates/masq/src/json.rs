@@ -271,7 +271,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The number of the `\uXXXX` at this byte, if there is one.
+    /// The number of the escape at this byte, `\u` and four hexadecimal digits, if there is one.
     fn hex_at(&self, byte: usize) -> Option<u32> {
         let digits = self.text.get(byte..byte + 6)?.strip_prefix("\\u")?;
         let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());

@@ -161,3 +161,15 @@ fn a_bad_file_leaves_the_last_good_rules_in_force_and_healed_on_both_stacks() {
         });
     }
 }
+
+#[test]
+fn leftovers_in_iptables_that_cannot_be_removed_yet_do_not_keep_the_nftables_backend_from_being_ready() {
+    let node = Node::new(Stack::Nft);
+    node.start_daemon(&[], "").wait_until_ready(PATIENCE).unwrap();
+    node.script("iptables-restore", "echo resource busy >&2; exit 4");
+    let mut daemon = node.start_daemon(&["--backend=nftables"], "");
+    daemon.wait_until_ready(PATIENCE).unwrap();
+    let line = daemon.wait_for_log(|line| line.contains("trying again later"), PATIENCE).unwrap();
+    assert!(line.contains("resource busy"), "{line}");
+    assert!(node.run(&["nft", "list", "tables"]).contains("inet ip-masq-agent"));
+}
