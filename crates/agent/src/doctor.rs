@@ -117,8 +117,8 @@ fn networks_outside(facts: &Facts<'_>) -> Option<Finding> {
 const NEARLY_FULL: u64 = 90;
 
 fn nearly_full(conntrack: Conntrack) -> Option<Finding> {
-    let Conntrack { entries, limit, .. } = conntrack;
-    (limit > 0 && entries.saturating_mul(100) >= limit.saturating_mul(NEARLY_FULL)).then(|| Finding {
+    let (entries, limit) = (conntrack.size.entries, conntrack.size.limit?);
+    (limit > 0 && u64::from(entries) * 100 >= u64::from(limit) * NEARLY_FULL).then(|| Finding {
         id: "conntrack-nearly-full",
         severity: Severity::Warning,
         sentence: format!("the connection table holds {entries} of at most {limit} entries; once it is full, new connections are dropped"),
@@ -169,6 +169,7 @@ fn listed(things: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use masq::config::{Config, Flags};
+    use nfnetlink::TableSize;
 
     use super::*;
 
@@ -182,10 +183,13 @@ mod tests {
 
     #[test]
     fn a_connection_table_is_told_when_it_is_nearly_full_and_not_before() {
-        let of = |entries, limit| ids(Some(Conntrack { entries, limit, ..Conntrack::default() }), None, &[]);
+        let of = |entries, limit| {
+            let size = TableSize { entries, limit: Some(limit) };
+            ids(Some(Conntrack { size, ..Conntrack::default() }), None, &[])
+        };
         assert_eq!(of(899, 1_000), [""; 0]);
         assert_eq!(of(900, 1_000), ["conntrack-nearly-full"]);
-        assert_eq!(of(u64::MAX, u64::MAX), ["conntrack-nearly-full"]);
+        assert_eq!(of(u32::MAX, u32::MAX), ["conntrack-nearly-full"]);
         assert_eq!(of(5, 0), [""; 0], "no limit");
         assert_eq!(ids(None, None, &[]), [""; 0]);
     }

@@ -1,18 +1,22 @@
 //! Connection tracking: the live connections that match a filter, read over ctnetlink.
 
 use std::net::IpAddr;
+use std::time::{Duration, Instant};
 
 use nix::libc;
 use nix::sys::socket::SockFlag;
 
 use crate::error::{Error, Refusal};
 use crate::netlink::Netlink;
+use crate::object::ProtocolFamily;
 use crate::uapi;
 use crate::wire::{Attributes, Header, Message, Messages, Writer};
 
 mod filter;
+mod statistics;
 
 pub use filter::{Direction, TupleFilter};
+pub use statistics::{Statistics, TableSize};
 
 const NFNL_SUBSYS_CTNETLINK: u16 = 1;
 const IPCTNL_MSG_CT_GET: u16 = 1;
@@ -22,6 +26,7 @@ const CTA_STATUS: u16 = 3;
 const CTA_TIMEOUT: u16 = 7;
 const CTA_MARK: u16 = 8;
 const CTA_ID: u16 = 12;
+const CTA_STATUS_MASK: u16 = 26;
 const CTA_TUPLE_IP: u16 = 1;
 const CTA_TUPLE_PROTO: u16 = 2;
 const CTA_IP_V4_SRC: u16 = 1;
@@ -32,8 +37,8 @@ const CTA_PROTO_NUM: u16 = 1;
 const CTA_PROTO_SRC_PORT: u16 = 2;
 const CTA_PROTO_DST_PORT: u16 = 3;
 
-/// A dump of this many datagrams, of up to 32 KiB each, is no table of connections any more.
-const MOST_DATAGRAMS: usize = 1_000_000;
+/// A search that takes longer than this is given up: a million connections take about two seconds.
+const SEARCH_PATIENCE: Duration = Duration::from_secs(60);
 
 /// What one direction of a connection looks like on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -103,75 +108,135 @@ impl Conntrack {
         most: usize,
         wanted: impl Fn(&Connection) -> bool,
     ) -> Result<Found, Error> {
-        let wanted = |connection: &Connection| filter.matches(connection) && wanted(connection);
-        match self.search(filter, most, &wanted, true) {
-            Err(Error::Refused(refusal)) if matches!(refusal.errno, libc::EOPNOTSUPP | libc::EINVAL) => {
-                self.search(filter, most, &wanted, false)
+        let mut found = Found::default();
+        let mut keep = |connection: &Connection| {
+            if filter.matches(connection) && wanted(connection) {
+                found.has_more |= found.connections.len() == most;
+                if !found.has_more {
+                    found.connections.push(*connection);
+                }
             }
-            other => other,
+        };
+        let family = filter.family().number();
+        let get = |body: &dyn Fn(&mut Writer)| Request::dump(DUMP, IPCTNL_MSG_CT_GET, family, body);
+        match self.connections(&get(&|writer| filter.put(writer)), SEARCH_PATIENCE, &mut keep) {
+            Err(Error::Refused(refusal)) if matches!(refusal.errno, libc::EOPNOTSUPP | libc::EINVAL) => {
+                self.connections(&get(&|_| {}), SEARCH_PATIENCE, &mut keep)?;
+            }
+            other => other?,
         }
+        Ok(found)
     }
 
-    fn search(
+    /// Shows every connection whose status has all of these bits (`IPS_*`; 0 for all connections) to `visit`, one after the other and
+    /// in no particular order; none is kept. Connections that come and go meanwhile may be missed, or shown twice. Kernels pass the
+    /// others over; those that are too old for that send them, and they are passed over here.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`] when it takes longer than `patience`, after a part of the connections; [`Error::Refused`] without
+    /// CAP_NET_ADMIN or without connection tracking; [`Error::Malformed`].
+    pub fn walk(&mut self, status: u32, patience: Duration, mut visit: impl FnMut(&Connection)) -> Result<(), Error> {
+        let with_status = |writer: &mut Writer| {
+            // The kernel refuses to be asked for no bits at all.
+            if status != 0 {
+                writer.put_u32(CTA_STATUS, status);
+                writer.put_u32(CTA_STATUS_MASK, status);
+            }
+        };
+        let request = Request::dump(DUMP, IPCTNL_MSG_CT_GET, ProtocolFamily::Unspec.number(), &with_status);
+        self.connections(&request, patience, &mut |connection| {
+            if connection.status & status == status {
+                visit(connection);
+            }
+        })
+    }
+
+    fn connections(
         &mut self,
-        filter: &TupleFilter,
-        most: usize,
-        wanted: &dyn Fn(&Connection) -> bool,
-        in_kernel: bool,
-    ) -> Result<Found, Error> {
+        request: &Request,
+        patience: Duration,
+        visit: &mut dyn FnMut(&Connection),
+    ) -> Result<(), Error> {
+        // What is no connection of a kind known here is none that was asked for.
+        self.ask(request, patience, &mut |attributes| connection(attributes).iter().for_each(&mut *visit))
+    }
+
+    /// Sends a request and shows the attributes of each message of the answer to `visit`.
+    fn ask(
+        &mut self,
+        request: &Request,
+        patience: Duration,
+        visit: &mut dyn FnMut(Attributes<'_>),
+    ) -> Result<(), Error> {
+        let outcome = self.exchange(request, Instant::now() + patience, visit);
+        if !matches!(outcome, Ok(()) | Err(Error::Refused(_))) {
+            // The kernel refuses a second dump on a socket while the first one waits to be read.
+            *self = Self { sequence: self.sequence, ..Self::open()? };
+        }
+        outcome
+    }
+
+    fn exchange(
+        &mut self,
+        request: &Request,
+        deadline: Instant,
+        visit: &mut dyn FnMut(Attributes<'_>),
+    ) -> Result<(), Error> {
         self.sequence = self.sequence.wrapping_add(1);
-        let sequence = self.sequence;
-        self.netlink.send(&request(sequence, filter, in_kernel))?;
-        let mut found = Found::default();
-        for _ in 0..MOST_DATAGRAMS {
-            let datagram = self.netlink.receive(ACTION, true)?.unwrap_or_default();
+        let (sequence, action) = (self.sequence, request.action);
+        let began = Instant::now();
+        self.netlink.send(&request.encode(sequence))?;
+        while Instant::now() < deadline {
+            let datagram = self.netlink.receive(action, true)?.unwrap_or_default();
             for message in Messages(datagram).filter(|it| it.sequence == sequence) {
                 match message.kind {
-                    uapi::NLMSG_DONE | uapi::NLMSG_ERROR => return end(message).map(|()| found),
-                    // What is no connection of a kind known here is none that was asked for.
-                    _ => match message.nfnetlink().and_then(|(_, _, attributes)| connection(attributes)) {
-                        Some(connection) if wanted(&connection) => {
-                            found.has_more |= found.connections.len() == most;
-                            if !found.has_more {
-                                found.connections.push(connection);
-                            }
-                        }
-                        Some(_) | None => {}
-                    },
+                    uapi::NLMSG_DONE | uapi::NLMSG_ERROR => return end(action, message),
+                    _ => message.nfnetlink().into_iter().for_each(|(_, _, attributes)| visit(attributes)),
                 }
             }
         }
-        Err(Error::Malformed { action: ACTION, reason: "it does not end" })
+        Err(Error::TimedOut { action, seconds: began.elapsed().as_secs() })
     }
 }
 
-/// What a search is called in errors.
-const ACTION: &str = "dump connections";
+/// What a dump of connections is called in errors.
+const DUMP: &str = "dump connections";
 
-fn request(sequence: u32, filter: &TupleFilter, in_kernel: bool) -> Vec<u8> {
-    let header = Header {
-        kind: NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_GET,
-        flags: uapi::NLM_F_REQUEST | uapi::NLM_F_DUMP,
-        sequence,
-        family: filter.family().number(),
-        resource: 0,
-    };
-    let mut writer = Writer::default();
-    writer.message(header, |writer| {
-        if in_kernel {
-            filter.put(writer);
-        }
-    });
-    writer.into_bytes()
+/// A request to ctnetlink.
+struct Request {
+    /// What it is called in errors.
+    action: &'static str,
+    kind: u16,
+    flags: u16,
+    family: u8,
+    attributes: Vec<u8>,
 }
 
-/// The end of a dump, which is an error if it carries a number below 0.
-fn end(message: Message<'_>) -> Result<(), Error> {
+impl Request {
+    /// A request for all of a kind.
+    fn dump(action: &'static str, message: u16, family: u8, body: &dyn Fn(&mut Writer)) -> Self {
+        let mut writer = Writer::default();
+        body(&mut writer);
+        let (kind, flags) = (NFNL_SUBSYS_CTNETLINK << 8 | message, uapi::NLM_F_REQUEST | uapi::NLM_F_DUMP);
+        Self { action, kind, flags, family, attributes: writer.into_bytes() }
+    }
+
+    fn encode(&self, sequence: u32) -> Vec<u8> {
+        let Self { kind, flags, family, .. } = *self;
+        let mut writer = Writer::default();
+        writer
+            .message(Header { kind, flags, sequence, family, resource: 0 }, |writer| writer.put_raw(&self.attributes));
+        writer.into_bytes()
+    }
+}
+
+/// The end of an answer, which is an error if it carries a number below 0.
+fn end(action: &str, message: Message<'_>) -> Result<(), Error> {
     let errno = message.payload.split_first_chunk().map_or(0, |(&code, _)| i32::from_ne_bytes(code).saturating_neg());
     if errno <= 0 {
         return Ok(());
     }
-    let operation = ACTION.to_owned();
+    let operation = action.to_owned();
     Err(Error::Refused(Box::new(Refusal { operation, attribute: None, message: None, errno, others: 0 })))
 }
 

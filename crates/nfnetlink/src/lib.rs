@@ -25,7 +25,7 @@ mod netlink;
 mod socket;
 
 pub use batch::{Batch, Operation};
-pub use conntrack::{Connection, Conntrack, Direction, Found, Tuple, TupleFilter};
+pub use conntrack::{Connection, Conntrack, Direction, Found, Statistics, TableSize, Tuple, TupleFilter};
 pub use error::{Error, Refusal};
 pub use expr::Expr;
 pub use extension::{Extension, ExtensionKind};

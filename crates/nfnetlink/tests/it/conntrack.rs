@@ -2,8 +2,10 @@
 
 use std::net::{IpAddr, UdpSocket};
 use std::process::Command;
+use std::time::Duration;
 
-use nfnetlink::{Conntrack, Direction, TupleFilter};
+use nfnetlink::expr::IPS_SRC_NAT;
+use nfnetlink::{Connection, Conntrack, Direction, Error, TableSize, TupleFilter};
 
 use crate::support::{in_namespace, nft};
 
@@ -73,5 +75,67 @@ fn no_more_are_kept_than_were_asked_for() {
         let found =
             conntrack.find(&all, 2, |connection| connection.original.source.to_string() == "127.0.0.4").unwrap();
         assert_eq!((found.connections.len(), found.has_more), (1, false));
+    });
+}
+
+/// Longer than any walk of these tests takes.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn walk(conntrack: &mut Conntrack, status: u32) -> Vec<Connection> {
+    let mut seen = Vec::new();
+    conntrack.walk(status, PATIENCE, |connection| seen.push(*connection)).unwrap();
+    seen
+}
+
+#[test]
+fn a_walk_shows_all_connections_or_those_with_a_status() {
+    in_namespace(|| {
+        let _sockets = traffic(&["127.0.0.2", "127.0.0.3", "127.0.0.4", "::1"]);
+        let mut conntrack = Conntrack::open().unwrap();
+        assert_eq!(walk(&mut conntrack, 0).len(), 4);
+        let translated = walk(&mut conntrack, IPS_SRC_NAT);
+        let sources: Vec<String> = translated.iter().map(|it| it.original.source.to_string()).collect();
+        assert_eq!(sources, ["127.0.0.2"], "{translated:?}");
+    });
+}
+
+#[test]
+fn a_walk_that_takes_too_long_ends_and_the_next_one_is_whole() {
+    in_namespace(|| {
+        let _sockets = traffic(&["127.0.0.2", "127.0.0.3"]);
+        let mut conntrack = Conntrack::open().unwrap();
+        let given_up = conntrack.walk(0, Duration::ZERO, |_| {});
+        assert!(matches!(given_up, Err(Error::TimedOut { .. })), "{given_up:?}");
+        assert_eq!(walk(&mut conntrack, 0).len(), 2);
+    });
+}
+
+#[test]
+fn the_size_of_the_table_is_told_for_this_namespace() {
+    in_namespace(|| {
+        let mut conntrack = Conntrack::open().unwrap();
+        assert_eq!(conntrack.size().unwrap().entries, 0);
+        let _sockets = traffic(&["127.0.0.2", "127.0.0.3"]);
+        let TableSize { entries, limit } = conntrack.size().unwrap();
+        assert_eq!(entries, 2);
+        assert!(limit.is_some_and(|limit| limit > 2), "{limit:?}");
+    });
+}
+
+#[test]
+fn connections_for_which_no_port_is_left_are_counted() {
+    in_namespace(|| {
+        let mut conntrack = Conntrack::open().unwrap();
+        let before = conntrack.statistics().unwrap();
+        assert_eq!((before.insert_failed, before.drop), (Some(0), Some(0)));
+        let _first = traffic(&["127.0.0.3"]);
+        nft("add table inet u; add chain inet u post { type nat hook postrouting priority 90; }; \
+             add rule inet u post ip saddr 127.0.0.0/8 meta l4proto udp snat ip to 127.0.0.9:4000");
+        let sender = |port: u16| UdpSocket::bind(("127.0.0.5", port)).unwrap();
+        sender(600).send_to(b"x", "127.0.0.1:700").unwrap();
+        // The kernel tells the sender, or drops the packet behind its back: the statistics count both.
+        let _ = sender(601).send_to(b"x", "127.0.0.1:700");
+        let after = conntrack.statistics().unwrap();
+        assert_eq!((after.insert_failed, after.drop), (Some(1), Some(1)), "{after:?}");
     });
 }

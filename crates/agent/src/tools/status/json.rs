@@ -82,8 +82,14 @@ fn counted(Counted { family, exempt, masqueraded }: &Counted) -> Value {
     json!({ "family": family.to_string(), "exempt": exempt, "masqueraded": masqueraded })
 }
 
-fn conntrack(Conntrack { entries, limit, insert_failed, drop, early_drop }: Conntrack) -> Value {
-    json!({ "entries": entries, "limit": limit, "insertFailed": insert_failed, "drop": drop, "earlyDrop": early_drop })
+fn conntrack(Conntrack { size, statistics }: Conntrack) -> Value {
+    json!({
+        "entries": size.entries,
+        "limit": size.limit,
+        "insertFailed": statistics.insert_failed,
+        "drop": statistics.drop,
+        "earlyDrop": statistics.early_drop,
+    })
 }
 
 fn finding(Finding { id, severity, sentence, remedy }: &Finding) -> Value {

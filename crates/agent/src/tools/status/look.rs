@@ -76,7 +76,8 @@ pub(super) fn look(options: &NodeOptions) -> Result<Seen, Error> {
     }
     let foreign::Reading { ruleset, unseen: rules_unseen } = foreign::read(&search_path(), &options.masq_chain);
     unseen.extend(rules_unseen);
-    let conntrack = conntrack::read();
+    let conntrack =
+        conntrack::read().map_err(|error| unseen.push(Error::from(error).context("connection tracking"))).ok();
     let too_old = comparison.as_ref().and_then(|comparison| comparison.too_old.as_deref());
     let findings = policy.map_or_else(Vec::new, |policy| examine(&policy, &ruleset, conntrack, too_old, &mut unseen));
     Ok(Seen {

@@ -7,6 +7,7 @@ use masq::cidr::Family;
 
 use super::Status;
 use super::json::position_word;
+use crate::doctor::conntrack::Conntrack;
 use crate::doctor::{Finding, rule_with_chain};
 use crate::foreign::{ForeignRule, Owner};
 use crate::tools::output::printable;
@@ -90,13 +91,14 @@ fn agents(agents: &[Running]) -> String {
 }
 
 fn conntrack(status: &Status<'_>) -> String {
-    let Some(table) = status.seen.conntrack else {
-        return "connections are not tracked".to_owned();
+    let Some(Conntrack { size, statistics }) = status.seen.conntrack else {
+        return "cannot be looked at".to_owned();
     };
-    format!(
-        "{} of at most {} entries; insert_failed {}, drop {}, early_drop {}",
-        table.entries, table.limit, table.insert_failed, table.drop, table.early_drop
-    )
+    let limit = size.limit.map(|limit| format!(" of at most {limit}")).unwrap_or_default();
+    let counts =
+        [("insert_failed", statistics.insert_failed), ("drop", statistics.drop), ("early_drop", statistics.early_drop)];
+    let counts = counts.into_iter().filter_map(|(name, count)| Some(format!("{name} {}", count?)));
+    format!("{}{limit} entries; {}", size.entries, counts.collect::<Vec<_>>().join(", "))
 }
 
 fn others(rules: &[ForeignRule]) -> String {
