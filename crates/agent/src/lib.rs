@@ -1,5 +1,6 @@
 //! How ip-masq-agent reads its config, watches the node and programs the kernel. All IO lives in this crate.
 
+pub mod accept;
 pub mod agent;
 pub mod backend;
 pub mod cli;
@@ -9,5 +10,6 @@ pub mod events;
 pub mod foreign;
 pub mod lab;
 pub mod log;
+pub mod metrics;
 pub mod route;
 pub mod tools;
