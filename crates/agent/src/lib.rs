@@ -8,6 +8,7 @@ pub mod config_file;
 pub mod doctor;
 pub mod events;
 pub mod foreign;
+pub mod http;
 pub mod lab;
 pub mod log;
 pub mod metrics;

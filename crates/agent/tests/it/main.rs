@@ -11,6 +11,7 @@ mod explain;
 mod flags;
 mod flood;
 mod heal;
+mod http;
 mod iptables;
 mod lab;
 mod log;

@@ -4,6 +4,7 @@ pub mod agent;
 pub mod directory;
 pub mod engine;
 pub mod flood;
+pub mod http;
 pub mod iptables;
 pub mod program;
 pub mod random;

@@ -1,0 +1,191 @@
+//! The HTTP server over real sockets: what it answers, and that nobody keeps others from being answered.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{fs, thread};
+
+use ip_masq_agent::http::{Request, Response, Status, serve};
+use ip_masq_agent::lab::link::Rtnetlink;
+use ip_masq_agent::lab::namespace::Namespace;
+
+use crate::support::agent::wait_until;
+use crate::support::http::Client;
+
+/// As the server has it.
+const MOST_CONNECTIONS: usize = 64;
+
+/// A namespace in which the server answers at an address.
+struct Site {
+    namespace: Namespace,
+    address: SocketAddr,
+}
+
+impl Site {
+    fn open(answer: impl Fn(&Request) -> Response + Send + 'static) -> Site {
+        let namespace = Namespace::open("http").unwrap();
+        let listener = namespace.run(|| {
+            Rtnetlink::open().unwrap().set_up("lo").unwrap();
+            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()
+        });
+        let address = listener.local_addr().unwrap();
+        serve(listener, answer).unwrap();
+        Site { namespace, address }
+    }
+
+    fn client(&self) -> Client {
+        Client::connect(&self.namespace, self.address)
+    }
+
+    fn connect(&self) -> TcpStream {
+        let address = self.address;
+        self.namespace.run(move || TcpStream::connect(address)).unwrap()
+    }
+
+    /// How many connections the server has open, as the kernel counts them.
+    fn open_connections(&self) -> usize {
+        let table = self.namespace.run(|| fs::read_to_string("/proc/thread-self/net/tcp").unwrap());
+        let local = format!(":{:04X}", self.address.port());
+        let is_established = |line: &&str| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            words[1].ends_with(&local) && words[3] == "01"
+        };
+        table.lines().skip(1).filter(is_established).count()
+    }
+}
+
+fn answer(request: &Request) -> Response {
+    match request.path.as_str() {
+        "/metrics" => Response::text(Status::Ok, format!("accept={} query={}", request.accept, request.query)),
+        _ => Response::not_found(&["/metrics", "/livez"]),
+    }
+}
+
+#[test]
+fn a_connection_is_kept_for_any_number_of_requests() {
+    let site = Site::open(answer);
+    let mut client = site.client();
+    for number in 0..100 {
+        let answer = client.get(&format!("/metrics?{number}"), "Accept: text/plain\r\n");
+        assert_eq!((answer.status, answer.body), (200, format!("accept=text/plain query={number}")));
+        assert_eq!(answer.fields["content-type"], "text/plain; charset=utf-8");
+        assert_eq!(answer.fields["cache-control"], "no-store");
+        assert_eq!(answer.fields["x-content-type-options"], "nosniff");
+        assert_eq!(answer.fields.get("connection"), None);
+    }
+}
+
+#[test]
+fn requests_sent_at_once_are_answered_in_order() {
+    let site = Site::open(answer);
+    let mut client = site.client();
+    client
+        .send(&(0..50).map(|number| format!("GET /metrics?{number} HTTP/1.1\r\nHost: a\r\n\r\n")).collect::<String>());
+    for number in 0..50 {
+        assert_eq!(client.answer().body, format!("accept= query={number}"));
+    }
+}
+
+#[test]
+fn an_unknown_path_is_answered_with_the_known_ones() {
+    let answer = Site::open(answer).client().get("/", "");
+    assert_eq!(answer.status, 404);
+    assert!(answer.body.ends_with("\n/metrics\n/livez\n"), "{}", answer.body);
+}
+
+#[test]
+fn a_client_that_sends_what_is_not_wanted_can_read_why_and_is_left() {
+    let site = Site::open(answer);
+    let body = "x".repeat(30_000);
+    for (request, status) in [
+        (format!("POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 30000\r\n\r\n{body}"), 405),
+        (format!("GET /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 30000\r\n\r\n{body}"), 413),
+        (format!("GET /{body} HTTP/1.1\r\nHost: a\r\n\r\n"), 414),
+        (format!("GET / HTTP/1.1\r\nHost: a\r\nCookie: {body}\r\n\r\n"), 431),
+        ("GET / HTTP/3.0\r\n\r\n".to_owned(), 505),
+        ("\u{16}\u{3}\u{1}".to_owned(), 400),
+    ] {
+        let mut client = site.client();
+        client.send(&request);
+        let answer = client.answer();
+        assert_eq!(answer.status, status, "{answer:?}");
+        assert_eq!(answer.fields["connection"], "close");
+        assert_eq!(answer.fields.get("allow").map(String::as_str), (status == 405).then_some("GET, HEAD"));
+        assert_eq!(client.rest(), "");
+    }
+}
+
+#[test]
+fn head_and_http_1_0_are_answered() {
+    let site = Site::open(answer);
+    let mut client = site.client();
+    client.send("HEAD /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
+    let (status, fields) = client.head();
+    assert_eq!((status, fields["content-length"].as_str()), (200, "14"));
+    client.send("GET /metrics HTTP/1.0\n\n");
+    assert_eq!(client.answer().body, "accept= query=");
+    assert_eq!(client.rest(), "", "and that was the last");
+}
+
+#[test]
+fn a_thousand_idle_connections_and_a_flood_of_half_requests_keep_nobody_out() {
+    let site = Site::open(answer);
+    let mut regular = Vec::new();
+    for round in 0..4 {
+        let idle: Vec<TcpStream> = (0..250).map(|_| site.connect()).collect();
+        let half: Vec<Client> = (0..100)
+            .map(|_| {
+                let mut client = site.client();
+                client.send("GET /metrics HTTP/1.1\r\nHost: ");
+                client
+            })
+            .collect();
+        assert_eq!(site.client().get("/metrics", "").status, 200, "round {round}");
+        regular.push((idle, half));
+    }
+    wait_until("the server to keep few connections", || site.open_connections() <= MOST_CONNECTIONS);
+    assert_eq!(site.client().get("/metrics", "").status, 200);
+}
+
+#[test]
+fn a_client_that_never_finishes_its_request_is_told_so_and_keeps_nobody_waiting_until_then() {
+    let site = Site::open(answer);
+    let (mut slow, over) = (site.client(), Arc::new(AtomicBool::new(false)));
+    let others = {
+        let (mut other, over) = (site.client(), Arc::clone(&over));
+        thread::spawn(move || {
+            let mut answered = 0_u32;
+            while !over.load(Ordering::Relaxed) {
+                assert_eq!(other.get("/metrics", "").status, 200);
+                answered += 1;
+                thread::yield_now();
+            }
+            answered
+        })
+    };
+    slow.send("GET /metrics HTTP/1.1\r\n");
+    assert_eq!(slow.answer().status, 408);
+    assert_eq!(slow.rest(), "");
+    over.store(true, Ordering::Relaxed);
+    assert!(others.join().unwrap() > 0);
+}
+
+#[test]
+fn clients_that_do_not_fetch_their_answers_lose_them_before_they_fill_the_memory() {
+    const BODY: usize = 8 << 20;
+    let site = Site::open(|request| match request.path.as_str() {
+        "/large" => Response::text(Status::Ok, vec![b'x'; BODY]),
+        _ => answer(request),
+    });
+    let greedy: Vec<Client> = (0..20)
+        .map(|_| {
+            let mut client = site.client();
+            client.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
+            client
+        })
+        .collect();
+    wait_until("all but the last to be given up", || site.open_connections() <= 1);
+    assert_eq!(site.client().get("/metrics", "").status, 200);
+    drop(greedy);
+    assert_eq!(site.client().get("/large", "").body.len(), BODY, "one that fetches it gets it");
+}
