@@ -12,11 +12,14 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result};
+use masq::cidr::Family;
 use masq::policy::Policy;
 use nfnetlink::Generation;
 
 use self::detect::Choice;
 use self::iptables::Iptables;
+use self::iptables::leftovers::Scope;
+use self::iptables::sweep::Removal;
 use self::nftables::Nftables;
 use self::nftables::ours::{Kept, OurTable};
 use crate::cli::BackendChoice;
@@ -216,11 +219,14 @@ impl Backend {
                 let text = format!("table inet {} of the nftables backend left over", nftables::desired::TABLE);
                 Ok(nftables.cleanup()?.then_some(Change { kind: "leftover", text }).into_iter().collect())
             }
-            Engine::Nftables(_) if detect::backend(&search_path()).chosen == detect::Backend::Nftables => {
-                Ok(Vec::new())
-            }
             Engine::Nftables(_) => {
-                let (outcome, kept) = Iptables::open(self.options.iptables()?)?.cleanup(true);
+                let (outcome, kept) = match detect::backend(&search_path()).chosen {
+                    detect::Backend::Nftables => {
+                        warn_of_legacy_tables();
+                        iptables::netlink::sweep_all(Scope::All(&self.options.chain), Removal::Real).into_outcome()
+                    }
+                    detect::Backend::Iptables => Iptables::open(self.options.iptables()?)?.cleanup(true),
+                };
                 kept.iter().for_each(|kept| log::warn!("{kept}"));
                 let Outcome { changes, failures, .. } = Outcome::of_chains(outcome);
                 failures.into_iter().next().map_or(Ok(changes), Err)
@@ -255,6 +261,18 @@ impl Outcome {
             failures: outcome.failures.into_iter().map(|error| error.context("iptables")).collect(),
             generation: outcome.generation,
             made: outcome.made,
+        }
+    }
+}
+
+/// What stands in the tables of iptables-legacy can neither be seen nor removed without its programs.
+fn warn_of_legacy_tables() {
+    for family in Family::ALL {
+        if detect::legacy_tables(family).is_some_and(|tables| tables.iter().any(|table| table == "nat")) {
+            log::warn!(
+                "iptables-legacy has an {family} nat table, and there is no program to look into it: if an earlier agent left rules \
+                 there, they stay in force beside ours; run ip-masq-agent cleanup where iptables-legacy is installed"
+            );
         }
     }
 }

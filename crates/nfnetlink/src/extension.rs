@@ -32,6 +32,14 @@ pub enum ExtensionKind {
     Target,
 }
 
+impl Extension<'_> {
+    /// The parameters as text that ends at the first zero, which is what `struct xt_comment_info` holds.
+    pub fn text(&self) -> String {
+        let end = self.parameters.iter().position(|&byte| byte == 0).unwrap_or(self.parameters.len());
+        String::from_utf8_lossy(&self.parameters[..end]).into_owned()
+    }
+}
+
 impl Expr {
     /// The match or target of iptables that this expression carries, if it carries one.
     pub fn extension(&self) -> Option<Extension<'_>> {
@@ -70,6 +78,9 @@ mod tests {
         let found = expr.extension().unwrap();
         assert_eq!((found.kind, found.name.as_str(), found.revision), (ExtensionKind::Match, "addrtype", 1));
         assert_eq!(found.parameters, [0, 0, 4, 0]);
+        assert_eq!(found.text(), "");
+        let text = Extension { parameters: b"why\0\0\0", ..found };
+        assert_eq!(text.text(), "why");
         assert_eq!(carried("target").extension().unwrap().kind, ExtensionKind::Target);
     }
 

@@ -5,6 +5,8 @@ use masq::cidr::Family;
 
 use super::compare::has_table;
 use super::detect::legacy_tables;
+use super::iptables::leftovers::Scope;
+use super::iptables::netlink;
 use super::iptables::programs::ProgramError;
 use super::iptables::sweep::{Removal, Sweep};
 use super::iptables::version::Stack;
@@ -39,17 +41,17 @@ fn sweep(chain: &str, all_generations: bool, removal: Removal) -> Sweep {
     match Iptables::open(iptables::Options::new(chain, super::search_path())) {
         Ok(mut iptables) => iptables.sweep(all_generations, removal),
         Err(ProgramError::Missing { .. }) => {
-            let places = Stack::ALL.into_iter().flat_map(|stack| Family::ALL.map(|family| (family, stack)));
-            Sweep { out_of_reach: places.filter(may_hold_rules).collect(), ..Sweep::default() }
+            let scope = if all_generations { Scope::All(chain) } else { Scope::Chain(chain) };
+            let mut sweep = netlink::sweep_all(scope, removal);
+            let legacy = Family::ALL.map(|family| (family, Stack::Legacy));
+            sweep.out_of_reach.extend(legacy.into_iter().filter(|(family, _)| may_hold_rules(*family)));
+            sweep
         }
         Err(error) => Sweep { unseen: vec![Error::new(error).context("iptables")], ..Sweep::default() },
     }
 }
 
-/// Only of iptables-legacy the tables are known without asking it.
-fn may_hold_rules((family, stack): &(Family, Stack)) -> bool {
-    match stack {
-        Stack::Nft => true,
-        Stack::Legacy => legacy_tables(*family).is_none_or(|tables| tables.iter().any(|table| table == "nat")),
-    }
+/// Which tables of iptables-legacy there are is known without its programs, but not what they hold.
+fn may_hold_rules(family: Family) -> bool {
+    legacy_tables(family).is_none_or(|tables| tables.iter().any(|table| table == "nat"))
 }

@@ -7,8 +7,9 @@ use nix::errno::Errno;
 
 use super::detect::{self, Choice};
 use super::difference::{Comparison, Group, Line};
-use super::iptables::Iptables;
+use super::iptables::leftovers::Scope;
 use super::iptables::version::Stack;
+use super::iptables::{self, Iptables};
 use super::nftables::{self, Nftables};
 use super::{Backend, Engine};
 
@@ -44,7 +45,7 @@ impl Backend {
 
     fn compare_leftover_chains(&self) -> Comparison {
         if detect::backend(&super::search_path()).chosen == detect::Backend::Nftables {
-            return Comparison::default();
+            return iptables::netlink::compare(Scope::All(&self.options.chain));
         }
         let opened = self.options.iptables().and_then(|options| Ok(Iptables::open(options)?));
         match opened {

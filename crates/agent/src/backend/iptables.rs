@@ -9,6 +9,7 @@ pub mod family;
 pub mod leftovers;
 pub mod lock;
 pub mod meaning;
+pub mod netlink;
 pub mod node;
 pub mod placement;
 pub mod plan;

@@ -22,7 +22,7 @@ pub(super) enum Condition {
 pub(super) fn condition(extension: &Extension<'_>) -> Condition {
     let bytes = extension.parameters;
     let known = match (extension.name.as_str(), extension.revision) {
-        ("comment", 0) => return Condition::Comment(text(bytes)),
+        ("comment", 0) => return Condition::Comment(extension.text()),
         ("addrtype", revision) => address_types(bytes, revision),
         ("mark", 1) => mark(bytes),
         ("tcp", 0) => tcp(bytes),
@@ -70,11 +70,6 @@ pub(super) fn plain_target(name: &str) -> Action {
 
 /// `XT_CT_NOTRACK` of `struct xt_ct_target_info`.
 const CT_NOTRACK: u16 = 1;
-
-fn text(bytes: &[u8]) -> String {
-    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
-}
 
 /// `struct xt_addrtype_info_v1`: source, destination, flags. Of revision 0 the two inversions are numbers behind them.
 fn address_types(bytes: &[u8], revision: u32) -> Option<Vec<Test>> {

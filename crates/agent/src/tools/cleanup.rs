@@ -3,21 +3,15 @@
 use std::process::ExitCode;
 
 use anyhow::{Error, anyhow};
-use masq::cidr::Family;
-use nfnetlink::ProtocolFamily;
 use serde_json::{Value, json};
 
 use super::output::{complain, print, printable};
 use super::running::{self, Running};
 use super::{STATUS_CANNOT_LOOK, STATUS_FINE, STATUS_TO_REPORT};
 use crate::backend::cleanup::{Cleanup, cleanup};
-use crate::backend::iptables::comment;
-use crate::backend::iptables::sweep::{Removal, Swept};
-use crate::backend::iptables::version::Stack;
+use crate::backend::iptables::sweep::{Removal, Sweep, Swept};
 use crate::backend::nftables::desired::TABLE;
-use crate::backend::search_path;
 use crate::cli::{CleanupOptions, OutputFormat};
-use crate::foreign;
 
 /// Removes, or with `--dry-run` tells, and says what it did.
 ///
@@ -25,7 +19,7 @@ use crate::foreign;
 pub fn run(options: &CleanupOptions) -> ExitCode {
     let removal = if options.dry_run { Removal::Dry } else { Removal::Real };
     let mut cleanup = cleanup(&options.masq_chain, options.all_generations, removal);
-    look_without_programs(&mut cleanup, options);
+    tell_what_is_out_of_reach(&mut cleanup.chains);
     let report = Report { cleanup, removal, agents: running::agents() };
     match options.output {
         OutputFormat::Text => {
@@ -37,45 +31,14 @@ pub fn run(options: &CleanupOptions) -> ExitCode {
     ExitCode::from(report.status())
 }
 
-/// Where there are no programs to remove anything, it can still be seen whether there is anything to remove.
-fn look_without_programs(cleanup: &mut Cleanup, options: &CleanupOptions) {
-    let places = std::mem::take(&mut cleanup.chains.out_of_reach);
-    if places.is_empty() {
-        return;
+/// A table that no program can look into may hold rules of ours, or not.
+fn tell_what_is_out_of_reach(sweep: &mut Sweep) {
+    for (family, stack) in std::mem::take(&mut sweep.out_of_reach) {
+        sweep.unseen.push(anyhow!(
+            "the {family} nat table of {stack} is there, and no iptables-legacy-save and -restore to look into it with; run cleanup where \
+             they are installed"
+        ));
     }
-    let reading = foreign::read(&search_path(), &options.masq_chain);
-    for (family, stack) in &places {
-        let mut tables = reading.ruleset.tables.iter().filter(|table| is_nat_table(table, *family, *stack));
-        if tables.any(|table| holds_ours(table, options)) {
-            cleanup.chains.failures.push(anyhow!(
-                "the {family} nat table of {stack} holds rules of ours, and no program is there to remove them with; install iptables"
-            ));
-        }
-    }
-    if places.iter().any(|(_, stack)| *stack == Stack::Legacy) {
-        cleanup.chains.unseen.extend(reading.unseen);
-    }
-}
-
-fn is_nat_table(table: &foreign::Table, family: Family, stack: Stack) -> bool {
-    let protocol_family = match family {
-        Family::Ipv4 => ProtocolFamily::Ipv4,
-        Family::Ipv6 => ProtocolFamily::Ipv6,
-    };
-    let kept_in = match stack {
-        Stack::Nft => foreign::Stack::Nft,
-        Stack::Legacy => foreign::Stack::Legacy,
-    };
-    (table.name.as_str(), table.family, table.stack) == ("nat", protocol_family, kept_in)
-}
-
-fn holds_ours(table: &foreign::Table, options: &CleanupOptions) -> bool {
-    let mut rules = table.chains.iter().flat_map(|chain| chain.rules.iter().map(move |rule| (chain, rule)));
-    rules.any(|(chain, rule)| {
-        let Some(text) = rule.comment.as_deref() else { return false };
-        let named = comment::names_chain(text).or(comment::is_of_a_generation(text).then_some(chain.name.as_str()));
-        named.is_some_and(|chain| options.all_generations || chain == options.masq_chain)
-    })
 }
 
 /// All there is to say.

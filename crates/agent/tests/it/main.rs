@@ -15,6 +15,7 @@ mod http;
 mod iptables;
 mod lab;
 mod log;
+mod migration;
 mod reload;
 mod status;
 mod support;

@@ -67,6 +67,11 @@ fn is_missing(error: &Error) -> bool {
     matches!(error.downcast_ref(), Some(ProgramError::Missing { .. }))
 }
 
+/// Chains and jumps of a nat table that are to go.
+pub(super) fn leftover_groups(family: Family, stack: Stack, observed: &Observed, scope: Scope<'_>) -> Vec<Group> {
+    Place { family, stack }.leftovers(observed, scope)
+}
+
 /// A nat table.
 #[derive(Debug, Clone, Copy)]
 struct Place {

@@ -31,8 +31,12 @@ impl<'c> Scope<'c> {
 /// What is to be removed, and what stays although it is ours.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Leftovers {
-    /// The removal: jumps first, then rules, then chains, all in one transaction.
+    /// The removal as the programs take it: jumps first, then rules, then chains, all in one transaction.
     pub plan: Plan,
+    /// The jumps that go, by their places in POSTROUTING.
+    pub jumps: BTreeSet<usize>,
+    /// The chains that are emptied.
+    pub emptied: BTreeSet<String>,
     /// Chains that are emptied but stay, each with the stranger's rule that jumps to it.
     pub kept: Vec<(String, String)>,
 }
@@ -46,7 +50,6 @@ impl Leftovers {
     /// Looks for leftovers in one family's nat table.
     pub fn find(family: Family, observed: &Observed, scope: Scope<'_>) -> Leftovers {
         let mut leftovers = Leftovers::default();
-        let (mut jumps, mut flushes, mut deletions) = (String::new(), String::new(), String::new());
         for (chain, rules) in observed.chains.iter().filter(|(chain, _)| is_meant(chain, scope)) {
             let ours = jumps_to(chain, observed);
             let is_ours = owns(chain, rules, scope) && !(rules.is_empty() && ours.is_empty());
@@ -54,20 +57,32 @@ impl Leftovers {
             if !is_ours && (ours.is_empty() || matches!(scope, Scope::AllBut(_))) {
                 continue;
             }
-            jumps.extend(ours.iter().map(|jump| format!("-D {POSTROUTING} {}\n", jump.text)));
+            leftovers.jumps.extend(ours);
             let rules_removed = if is_ours { rules.len() } else { 0 };
             leftovers.plan.push(family, chain, Difference::Leftover { rules: rules_removed });
             if !is_ours {
                 continue;
             }
-            flushes += &format!("-F {chain}\n");
-            match strangers_jump(chain, observed) {
-                Some(jump) => leftovers.kept.push((chain.clone(), jump)),
-                None => deletions += &format!("-X {chain}\n"),
-            }
+            leftovers.emptied.insert(chain.clone());
+            leftovers.kept.extend(strangers_jump(chain, observed).map(|jump| (chain.clone(), jump)));
         }
-        leftovers.plan.append_lines(&(jumps + &flushes + &deletions));
+        let lines = leftovers.lines(observed);
+        leftovers.plan.append_lines(&lines);
         leftovers
+    }
+
+    /// The chains that go altogether.
+    pub fn deleted(&self) -> impl Iterator<Item = &str> {
+        let is_kept = |chain: &str| self.kept.iter().any(|(kept, _)| kept == chain);
+        self.emptied.iter().map(String::as_str).filter(move |chain| !is_kept(chain))
+    }
+
+    fn lines(&self, observed: &Observed) -> String {
+        let jumps =
+            self.jumps.iter().map(|&place| format!("-D {POSTROUTING} {}\n", observed.postrouting()[place].text));
+        let flushes = self.emptied.iter().map(|chain| format!("-F {chain}\n"));
+        let deletions = self.deleted().map(|chain| format!("-X {chain}\n"));
+        jumps.chain(flushes).chain(deletions).collect()
     }
 }
 
@@ -91,8 +106,10 @@ fn owns(chain: &str, rules: &[SavedRule], scope: Scope<'_>) -> bool {
     }
 }
 
-fn jumps_to<'o>(chain: &str, observed: &'o Observed) -> Vec<&'o SavedRule> {
-    observed.postrouting().iter().filter(|rule| rule.leads_to(chain) && is_jump_of_a_generation(rule)).collect()
+/// The places of the jumps to a chain that bear our comment.
+fn jumps_to(chain: &str, observed: &Observed) -> Vec<usize> {
+    let places = observed.postrouting().iter().enumerate();
+    places.filter(|(_, rule)| rule.leads_to(chain) && is_jump_of_a_generation(rule)).map(|(place, _)| place).collect()
 }
 
 /// A rule that leads to the chain and stays, so that the kernel would refuse to delete the chain.

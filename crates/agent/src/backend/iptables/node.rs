@@ -153,7 +153,7 @@ impl Node {
     }
 }
 
-fn protocol_family(family: Family) -> ProtocolFamily {
+pub(super) fn protocol_family(family: Family) -> ProtocolFamily {
     match family {
         Family::Ipv4 => ProtocolFamily::Ipv4,
         Family::Ipv6 => ProtocolFamily::Ipv6,

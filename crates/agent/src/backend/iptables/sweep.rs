@@ -5,6 +5,7 @@ use masq::cidr::Family;
 
 use super::family::FamilyTable;
 use super::leftovers::{Leftovers, Scope};
+use super::netlink;
 use super::plan::{Change, Difference};
 use super::programs::ProgramError;
 use super::version::Stack;
@@ -27,7 +28,7 @@ pub struct Sweep {
     pub removed: Vec<Swept>,
     /// Chains that are emptied and stay, with the rules of strangers that jump to them.
     pub kept: Vec<Warning>,
-    /// Tables that are there, without programs to look into them.
+    /// Tables of iptables-legacy that are there, without programs to look into them.
     pub out_of_reach: Vec<(Family, Stack)>,
     /// What could not be looked at for another reason.
     pub unseen: Vec<Error>,
@@ -77,7 +78,10 @@ impl Iptables {
                     Ok(()) => sweep.add(family, stack, leftovers),
                     Err(error) => sweep.failures.push(Error::new(error).context(place)),
                 },
-                Err(ProgramError::Missing { .. }) => sweep.out_of_reach.push((family, stack)),
+                Err(ProgramError::Missing { .. }) => match stack {
+                    Stack::Nft => netlink::sweep(family, scope, removal, &mut sweep),
+                    Stack::Legacy => sweep.out_of_reach.push((family, stack)),
+                },
                 Err(error) => sweep.unseen.push(Error::new(error).context(place)),
             }
         }
@@ -103,10 +107,9 @@ impl Iptables {
     /// As [`Iptables::sweep`], as a pass of a daemon: the second list tells which chains are kept. A table that is there without
     /// programs is a failure only where the daemon would need them itself.
     pub fn cleanup(&mut self, all_generations: bool) -> (Outcome, Vec<Warning>) {
-        let Sweep { removed, kept, out_of_reach, unseen, failures } = self.sweep(all_generations, Removal::Real);
-        let mut outcome = Outcome { failures: unseen, ..Outcome::default() };
-        outcome.failures.extend(failures);
-        outcome.changes.extend(removed.into_iter().map(|swept| swept.change));
+        let mut sweep = self.sweep(all_generations, Removal::Real);
+        let out_of_reach = std::mem::take(&mut sweep.out_of_reach);
+        let (mut outcome, kept) = sweep.into_outcome();
         let needed = (Family::Ipv4, self.node.stack());
         if out_of_reach.contains(&needed)
             && let Err(missing) = self.node.programs.tools(needed.0, needed.1)
@@ -118,11 +121,19 @@ impl Iptables {
 }
 
 impl Sweep {
-    fn add(&mut self, family: Family, stack: Stack, leftovers: Leftovers) {
+    /// As the outcome of a daemon's pass, and which chains are kept.
+    pub fn into_outcome(self) -> (Outcome, Vec<Warning>) {
+        let Sweep { removed, kept, out_of_reach: _, unseen, failures } = self;
+        let mut outcome = Outcome { failures: unseen, ..Outcome::default() };
+        outcome.failures.extend(failures);
+        outcome.changes.extend(removed.into_iter().map(|swept| swept.change));
+        (outcome, kept)
+    }
+
+    pub(super) fn add(&mut self, family: Family, stack: Stack, leftovers: Leftovers) {
         self.kept.extend(Warning::of_kept(family, &leftovers));
-        let text = leftovers.plan.restore_text();
-        let is_emptied = |chain: &str| text.lines().any(|line| line.strip_prefix("-F ") == Some(chain));
-        let swept = |change: Change| Swept { stack, is_chain_ours: is_emptied(&change.chain), change };
-        self.removed.extend(leftovers.plan.into_changes().into_iter().map(swept));
+        let Leftovers { plan, emptied, .. } = leftovers;
+        let swept = |change: Change| Swept { stack, is_chain_ours: emptied.contains(&change.chain), change };
+        self.removed.extend(plan.into_changes().into_iter().map(swept));
     }
 }

@@ -6,7 +6,8 @@ use masq::cidr::Family;
 use masq::config::{Config, Flags, Source};
 use masq::policy::Policy;
 
-use crate::support::iptables::{CHAIN, Node, ruleset};
+use crate::support::agent::{Agent, PATIENCE};
+use crate::support::iptables::{CHAIN, Node, agent_without_programs, ruleset};
 
 const LOCAL: &str = "-m comment --comment \"ip-masq-agent: local traffic is not subject to MASQUERADE\"";
 const OUTBOUND: &str =
@@ -183,6 +184,20 @@ fn a_generation_that_comes_back_is_reported_and_not_fought() {
 const STRANGERS: &str = ":THEIRS - [0:0]\n:KUBE-POSTROUTING - [0:0]\n-A POSTROUTING -j KUBE-POSTROUTING\n\
     -A POSTROUTING ! -d 10.0.0.0/8 -m comment --comment \"kubenet: SNAT for outbound traffic from cluster\" -m addrtype \
     ! --dst-type LOCAL -j MASQUERADE\n-A THEIRS -j RETURN\n-A KUBE-POSTROUTING -m mark ! --mark 0x4000/0x4000 -j RETURN\n";
+
+#[test]
+fn the_nftables_backend_removes_every_generation_of_iptables_nft_without_any_program() {
+    let node = Node::new(Stack::Nft);
+    node.load(Stack::Nft, Family::Ipv4, STRANGERS);
+    let strangers = node.save(Family::Ipv4);
+    for (name, lines) in generations() {
+        node.load(Stack::Nft, Family::Ipv4, &lines);
+        node.load(Stack::Nft, Family::Ipv6, &(ruleset("save6-default").join("\n") + "\n"));
+        let mut agent = Agent::start_as(&node.namespace, agent_without_programs, &["--backend=nftables"], None);
+        agent.wait_until_ready(PATIENCE).unwrap();
+        agent.wait_until(name, || node.save(Family::Ipv4) == strangers && node.save(Family::Ipv6) == ruleset("none"));
+    }
+}
 
 #[test]
 fn a_chain_of_ours_that_a_stranger_jumps_to_is_emptied_and_reported() {

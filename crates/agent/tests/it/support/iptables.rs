@@ -211,6 +211,11 @@ pub fn agent_with_programs(programs: &Directory, stack: Stack) -> PathBuf {
     wrap_agent(programs)
 }
 
+/// The built agent as a program that finds no iptables programs at all, as in an image that holds nothing else.
+pub fn agent_without_programs(programs: &Directory) -> PathBuf {
+    wrap_agent(programs)
+}
+
 /// The built agent as a program that finds these programs alone, with a lock of their own.
 fn wrap_agent(programs: &Directory) -> PathBuf {
     let (path, agent) = (programs.path().display(), agent::program().display());
@@ -242,7 +247,7 @@ fn link_programs(directory: &Path, stack: Stack, suffix: &str) {
     }
 }
 
-fn real(base: &str, stack: Stack, end: &str) -> PathBuf {
+pub fn real(base: &str, stack: Stack, end: &str) -> PathBuf {
     Path::new(PROGRAMS).join(format!("{base}{}{end}", suffix(stack)))
 }
 
@@ -254,7 +259,7 @@ fn suffix(stack: Stack) -> &'static str {
 }
 
 /// Rules and chains of our own making alone, counters zeroed.
-fn reduce(save: &str) -> Vec<String> {
+pub fn reduce(save: &str) -> Vec<String> {
     let built_in = ["PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"];
     let lines = save.lines().filter(|line| line.starts_with("-A") || line.starts_with(':'));
     let lines = lines.filter(|line| !built_in.iter().any(|chain| line.starts_with(&format!(":{chain} "))));

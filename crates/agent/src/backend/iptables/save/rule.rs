@@ -45,7 +45,7 @@ pub struct Target {
 
 impl SavedRule {
     /// Reads what follows `-A CHAIN `.
-    pub(super) fn parse(text: &str) -> SavedRule {
+    pub(in crate::backend::iptables) fn parse(text: &str) -> SavedRule {
         let words = words::split(text);
         let mut rule = SavedRule {
             text: text.to_owned(),
