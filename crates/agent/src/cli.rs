@@ -1,10 +1,12 @@
 //! The command line, from words to checked options, as a pure function.
 
 mod chain_name;
+mod completion;
 mod flags;
 mod go_flags;
 mod go_values;
 mod klog_table;
+mod manual;
 mod options;
 mod question;
 mod table;
@@ -15,12 +17,14 @@ use std::net::SocketAddr;
 
 use masq::ports::PortRanges;
 
+pub use self::completion::completion;
 use self::flags::Flags;
 pub use self::flags::{Flag, Origin};
 use self::go_flags::{Stop, Words};
+pub use self::manual::{Example, Manual};
 pub use self::options::{
     BackendChoice, CheckOptions, CleanupOptions, Command, DEFAULT_CONFIG_PATH, DaemonOptions, DemoOptions,
-    ExplainOptions, NodeOptions, OutputFormat, RenderOptions, Topic,
+    ExplainOptions, NodeOptions, OutputFormat, RenderOptions, Shell, Topic,
 };
 pub use self::question::{Endpoint, Question};
 pub use self::table::flags;
@@ -57,6 +61,7 @@ pub fn parse(args: &[OsString]) -> Result<Command, Refusal> {
         Topic::Status => node(flags, &words).map(Command::Status).map_err(usage),
         Topic::Cleanup => cleanup(flags, &words).map(Command::Cleanup).map_err(usage),
         Topic::Demo => demo(flags, &words).map(Command::Demo).map_err(usage),
+        Topic::Completion => shell(&words).map(Command::Completion).map_err(usage),
     }
 }
 
@@ -175,6 +180,14 @@ fn demo(flags: Flags, words: &Words) -> Result<DemoOptions, String> {
         config_path: words.gave("config").then_some(flags.config),
         output: flags.output,
     })
+}
+
+fn shell(words: &Words) -> Result<Shell, String> {
+    let named = match words.rest.as_slice() {
+        [word] => Shell::ALL.into_iter().find(|shell| word == shell.word()),
+        _ => None,
+    };
+    named.ok_or_else(|| format!("write the name of one shell: {}", Shell::ALL.map(Shell::word).join(", ")))
 }
 
 fn no_words(words: &Words) -> Result<(), String> {
@@ -386,7 +399,7 @@ mod tests {
             .prop_map(|(dashes, name, equals, value)| format!("{dashes}{name}{equals}{value}").into_bytes());
         proptest::prop_oneof![
             4 => flag,
-            1 => proptest::sample::select(vec!["check", "render", "diff", "status", "cleanup", "explain", "demo"]).prop_map(|tool| tool.as_bytes().to_vec()),
+            1 => proptest::sample::select(vec!["check", "render", "diff", "status", "cleanup", "explain", "demo", "completion"]).prop_map(|tool| tool.as_bytes().to_vec()),
             1 => proptest::collection::vec(proptest::num::u8::ANY, 0..8),
         ]
     }

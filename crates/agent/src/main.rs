@@ -27,6 +27,10 @@ fn main() -> ExitCode {
         Ok(Command::Status(options)) => tools::status::run(&options),
         Ok(Command::Cleanup(options)) => tools::cleanup::run(&options),
         Ok(Command::Demo(options)) => tools::demo::run(&options),
+        Ok(Command::Completion(shell)) => {
+            print(&cli::completion(shell));
+            ExitCode::SUCCESS
+        }
         Ok(Command::Version) => {
             print(&format!("ip-masq-agent {VERSION}\n"));
             ExitCode::SUCCESS

@@ -65,7 +65,8 @@ impl Default for Flags {
 pub struct Flag {
     /// The name without dashes.
     pub name: &'static str,
-    /// The word that stands for the value in usage texts; `None` for a boolean, which needs no value.
+    /// What stands for the value in usage texts, and tells shells what to offer: words with `|` between them, `PATH`, `DIRECTORY`, or
+    /// anything else for what cannot be offered. `None` for a boolean, which needs no value.
     pub value: Option<&'static str>,
     /// What the flag does, as one line.
     pub help: &'static str,
@@ -83,6 +84,12 @@ impl Flag {
     /// The value in force when the flag is not given.
     pub fn default(&self) -> String {
         (self.show)(&Flags::default())
+    }
+
+    /// The name as it is best written: Go's syntax takes one dash or two.
+    pub fn dashed(&self) -> String {
+        let dashes = if self.name.len() == 1 { "-" } else { "--" };
+        format!("{dashes}{}", self.name)
     }
 
     /// Whether the flag shapes the policy, so that every tool takes it too.

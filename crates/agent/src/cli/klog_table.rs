@@ -39,14 +39,14 @@ pub(super) const FLAGS: &[Flag] = &[
     ),
     klog(
         "alsologtostderrthreshold",
-        Some("SEVERITY"),
+        Some("INFO|WARNING|ERROR|FATAL"),
         "the lowest severity that --alsologtostderr copies",
         |f, v| utf8(v).and_then(severity).map(|s| f.log.also_to_stderr_threshold = s),
         |f| f.log.also_to_stderr_threshold.0.to_string(),
     ),
     klog(
         "stderrthreshold",
-        Some("SEVERITY"),
+        Some("INFO|WARNING|ERROR|FATAL"),
         "with --logtostderr=false: this severity and above go to standard error too",
         |f, v| utf8(v).and_then(severity).map(|s| f.log.stderr_threshold = s),
         |f| f.log.stderr_threshold.0.to_string(),

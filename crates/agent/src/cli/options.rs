@@ -29,6 +29,8 @@ pub enum Command {
     Cleanup(CleanupOptions),
     /// Show the whole thing at work in private namespaces.
     Demo(DemoOptions),
+    /// Print a shell's completion script.
+    Completion(Shell),
     /// Print the version.
     Version,
     /// Print a help text.
@@ -54,12 +56,22 @@ pub enum Topic {
     Cleanup,
     /// `demo`.
     Demo,
+    /// `completion`.
+    Completion,
 }
 
 impl Topic {
     /// The tools, in the order in which help lists them.
-    pub const TOOLS: [Topic; 7] =
-        [Topic::Check, Topic::Render, Topic::Diff, Topic::Status, Topic::Explain, Topic::Cleanup, Topic::Demo];
+    pub const TOOLS: [Topic; 8] = [
+        Topic::Check,
+        Topic::Render,
+        Topic::Diff,
+        Topic::Status,
+        Topic::Explain,
+        Topic::Cleanup,
+        Topic::Demo,
+        Topic::Completion,
+    ];
 
     /// The first word that chooses the tool; the daemon has none.
     pub fn word(self) -> Option<&'static str> {
@@ -72,7 +84,14 @@ impl Topic {
             Topic::Explain => Some("explain"),
             Topic::Cleanup => Some("cleanup"),
             Topic::Demo => Some("demo"),
+            Topic::Completion => Some("completion"),
         }
+    }
+
+    /// The words that run the command.
+    pub fn command(self) -> String {
+        let tool = self.word().map(|word| format!(" {word}")).unwrap_or_default();
+        format!("ip-masq-agent{tool}")
     }
 }
 
@@ -203,6 +222,31 @@ pub struct DemoOptions {
     pub policy_words: Vec<OsString>,
     /// Text or JSON.
     pub output: OutputFormat,
+}
+
+/// A shell that `completion` knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shell {
+    /// GNU bash.
+    Bash,
+    /// zsh.
+    Zsh,
+    /// fish.
+    Fish,
+}
+
+impl Shell {
+    /// All of them.
+    pub const ALL: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
+
+    /// Its name on the command line.
+    pub fn word(self) -> &'static str {
+        match self {
+            Shell::Bash => "bash",
+            Shell::Zsh => "zsh",
+            Shell::Fish => "fish",
+        }
+    }
 }
 
 /// `-o`: for people or for programs.

@@ -10,7 +10,7 @@ use super::klog_table;
 use super::options::{BackendChoice, OutputFormat, Topic};
 use crate::log::LogFormat;
 
-/// Every command takes the flag: it shapes what all of them look at.
+/// Every command that reads a config takes the flag: it shapes what all of them look at.
 pub(super) const EVERYWHERE: &[Topic] = &[
     Topic::Daemon,
     Topic::Check,
@@ -22,6 +22,9 @@ pub(super) const EVERYWHERE: &[Topic] = &[
     Topic::Demo,
 ];
 pub(super) const DAEMON: &[Topic] = &[Topic::Daemon];
+/// The tools that print what they found.
+const REPORTING: &[Topic] =
+    &[Topic::Check, Topic::Render, Topic::Diff, Topic::Status, Topic::Explain, Topic::Cleanup, Topic::Demo];
 
 /// Every flag of every command.
 pub fn flags() -> impl Iterator<Item = &'static Flag> {
@@ -199,7 +202,7 @@ const FLAGS: &[Flag] = &[
         value: Some("text|json"),
         help: "print text for people, or JSON for programs",
         origin: Origin::Own,
-        commands: &Topic::TOOLS,
+        commands: REPORTING,
         set: |f, v| one_of(v, &OUTPUT_FORMATS).map(|output| f.output = output),
         show: |f| word_of(f.output, &OUTPUT_FORMATS),
     },

@@ -1,5 +1,6 @@
 //! The command line of the built program: exit statuses, streams and the first lines of the log.
 
+use ip_masq_agent::cli::Topic;
 use serde::Deserialize;
 
 use crate::support::program::run;
@@ -100,7 +101,7 @@ fn the_log_begins_with_the_version_and_every_flag_in_order() {
 
 #[test]
 fn help_of_a_tool_goes_to_standard_output_with_an_example() {
-    for tool in ["check", "render", "demo"] {
+    for tool in Topic::TOOLS.map(|tool| tool.word().unwrap()) {
         for word in ["--help", "-h"] {
             let run = run(&[tool, word]);
             assert_eq!(run.status, Some(0));

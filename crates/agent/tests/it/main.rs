@@ -4,6 +4,7 @@
 
 mod check;
 mod cleanup;
+mod completion;
 mod daemon;
 mod demo;
 mod diff;

@@ -48,7 +48,8 @@ pub fn run_powerless(namespace: &Namespace, args: &[impl AsRef<OsStr>]) -> Run {
     finish(namespace, command, "")
 }
 
-fn finish(namespace: &Namespace, mut command: Command, stdin: &str) -> Run {
+/// Runs any program to its end in a network namespace, with this standard input, but never longer than patience lasts.
+pub fn finish(namespace: &Namespace, mut command: Command, stdin: &str) -> Run {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.env_remove("NOTIFY_SOCKET").env_remove("WATCHDOG_USEC");
     let mut child = namespace.run(move || command.spawn()).unwrap();
