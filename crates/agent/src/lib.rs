@@ -13,4 +13,5 @@ pub mod lab;
 pub mod log;
 pub mod metrics;
 pub mod route;
+pub mod rtnetlink;
 pub mod tools;

@@ -2,35 +2,21 @@
 
 pub mod select;
 
-use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd, OwnedFd};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result};
 use masq::cidr::Family;
-use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
+use netlink_packet_core::NLM_F_DUMP;
+use netlink_packet_route::AddressFamily;
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
 use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteType};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use nix::errno::Errno;
+use nix::libc::{RTM_GETADDR, RTM_GETROUTE, RTM_NEWADDR, RTM_NEWROUTE};
 use nix::net::if_::if_indextoname;
-use nix::sys::socket::{
-    AddressFamily as SocketFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, setsockopt,
-    socket, sockopt,
-};
-use nix::sys::time::TimeVal;
 
 use self::select::Address;
 use crate::foreign::condition::{AddressTypes, Link};
-
-/// The kernel answers a request before `sendto` returns; the timeout only turns a bug into an error.
-const ANSWER_TIMEOUT_SECONDS: i64 = 5;
-
-/// A dump of this many datagrams is no node's addresses any more.
-const MOST_DATAGRAMS: usize = 100_000;
-
-/// The kernel makes messages of a dump no longer than this.
-const BUFFER: usize = 32 * 1024;
+use crate::rtnetlink::{Socket, refusal};
 
 /// What a packet's route depends on. Marks, users and types of service are taken to be none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,8 +52,7 @@ pub struct NoRoute(pub Errno);
 /// A socket for questions about routes, in the network namespace of the thread that opened it.
 #[derive(Debug)]
 pub struct Routes {
-    socket: OwnedFd,
-    sequence: u32,
+    socket: Socket,
 }
 
 impl Routes {
@@ -76,11 +61,7 @@ impl Routes {
     /// # Errors
     /// The kernel refuses it.
     pub fn open() -> Result<Routes> {
-        let socket = socket(SocketFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute)
-            .context("cannot open an rtnetlink socket")?;
-        setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::new(ANSWER_TIMEOUT_SECONDS, 0))
-            .context("cannot set a timeout on the rtnetlink socket")?;
-        Ok(Routes { socket, sequence: 0 })
+        Ok(Routes { socket: Socket::open()? })
     }
 
     /// The route that the kernel would take now.
@@ -99,13 +80,12 @@ impl Routes {
             message.attributes.push(RouteAttribute::Source(source.into()));
         }
         message.attributes.extend(flow.input.map(RouteAttribute::Iif));
-        let answers = self.ask(RouteNetlinkMessage::GetRoute(message), 0);
-        match answers {
-            Ok(answers) => match answers.into_iter().next() {
-                Some(RouteNetlinkMessage::NewRoute(found)) => Ok(Ok(route(flow.destination, &found)?)),
-                other => bail!("rtnetlink answered with something else than a route: {other:?}"),
-            },
-            Err(error) => match error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
+        match self.socket.request(RTM_GETROUTE, 0, &message) {
+            Ok(answers) => {
+                let answer = answers.first().context("rtnetlink answered without a route")?;
+                Ok(Ok(route(flow.destination, &answer.parse(RTM_NEWROUTE)?)?))
+            }
+            Err(error) => match refusal(&error) {
                 Some(number) => Ok(Err(NoRoute(Errno::from_raw(number)))),
                 None => Err(error),
             },
@@ -131,53 +111,9 @@ impl Routes {
             Family::Ipv4 => AddressFamily::Inet,
             Family::Ipv6 => AddressFamily::Inet6,
         };
-        let answers =
-            self.ask(RouteNetlinkMessage::GetAddress(message), NLM_F_DUMP).context("cannot read addresses")?;
-        let addresses = answers.iter().filter_map(|answer| match answer {
-            RouteNetlinkMessage::NewAddress(found) => address(found),
-            _ => None,
-        });
-        Ok(addresses.collect())
-    }
-
-    /// Sends a question and collects the answers, which is one unless it asks for a dump. A refusal is an [`io::Error`].
-    fn ask(&mut self, question: RouteNetlinkMessage, flags: u16) -> Result<Vec<RouteNetlinkMessage>> {
-        self.sequence = self.sequence.wrapping_add(1);
-        let mut header = NetlinkHeader::default();
-        header.flags = NLM_F_REQUEST | flags;
-        header.sequence_number = self.sequence;
-        let mut packet = NetlinkMessage::new(header, NetlinkPayload::from(question));
-        packet.finalize();
-        let mut bytes = vec![0; packet.buffer_len()];
-        packet.serialize(&mut bytes);
-        sendto(self.socket.as_raw_fd(), &bytes, &NetlinkAddr::new(0, 0), MsgFlags::empty())
-            .context("cannot send to rtnetlink")?;
-        let mut answers = Vec::new();
-        let mut buffer = vec![0; BUFFER];
-        for _ in 0..MOST_DATAGRAMS {
-            let length =
-                recv(self.socket.as_raw_fd(), &mut buffer, MsgFlags::empty()).context("no answer from rtnetlink")?;
-            let mut rest = &buffer[..length];
-            while !rest.is_empty() {
-                let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest)
-                    .context("cannot read an answer of rtnetlink")?;
-                let length = usize::try_from(answer.header.length)?.next_multiple_of(4).clamp(1, rest.len());
-                rest = &rest[length..];
-                if answer.header.sequence_number != self.sequence {
-                    continue;
-                }
-                match answer.payload {
-                    NetlinkPayload::InnerMessage(answer) => answers.push(answer),
-                    NetlinkPayload::Done(_) => return Ok(answers),
-                    NetlinkPayload::Error(error) => return Err(error.to_io().into()),
-                    other => bail!("rtnetlink answered with something odd: {other:?}"),
-                }
-                if flags & NLM_F_DUMP == 0 {
-                    return Ok(answers);
-                }
-            }
-        }
-        Err(anyhow!("the answer of rtnetlink does not end"))
+        let answers = self.socket.request(RTM_GETADDR, NLM_F_DUMP, &message).context("cannot read addresses")?;
+        let addresses = answers.iter().map(|answer| Ok(address(&answer.parse(RTM_NEWADDR)?)));
+        addresses.filter_map(Result::transpose).collect()
     }
 }
 

@@ -1,15 +1,14 @@
 //! Links, addresses and routes of the calling thread's network namespace, set up over rtnetlink without any program.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use masq::cidr::{Cidr, Family};
-use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
-};
+use netlink_packet_core::{Emitable, NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NlasIterator};
+use netlink_packet_route::AddressFamily;
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{
     InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, State,
@@ -17,16 +16,10 @@ use netlink_packet_route::link::{
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteProtocol, RouteScope, RouteType,
 };
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use nix::libc::{IFLA_OPERSTATE, RTM_GETLINK, RTM_NEWADDR, RTM_NEWLINK, RTM_NEWROUTE, RTM_SETLINK};
 use nix::net::if_::if_nametoindex;
-use nix::sys::socket::{
-    AddressFamily as SocketFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, setsockopt,
-    socket, sockopt,
-};
-use nix::sys::time::TimeVal;
 
-/// The kernel answers a request before `sendto` returns; the timeout only turns a bug into an error.
-const ANSWER_TIMEOUT_SECONDS: i64 = 5;
+use crate::rtnetlink::Socket;
 
 /// How long the kernel may take for what it does in the background; microseconds are expected.
 const FINISHED_WITHIN: Duration = Duration::from_secs(5);
@@ -54,8 +47,7 @@ pub enum Target {
 /// A socket for rtnetlink requests in the namespace of the thread that opened it.
 #[derive(Debug)]
 pub struct Rtnetlink {
-    socket: OwnedFd,
-    sequence: u32,
+    socket: Socket,
 }
 
 impl Rtnetlink {
@@ -64,11 +56,7 @@ impl Rtnetlink {
     /// # Errors
     /// The kernel refuses the socket.
     pub fn open() -> Result<Rtnetlink> {
-        let socket = socket(SocketFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute)
-            .context("cannot open an rtnetlink socket")?;
-        setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::new(ANSWER_TIMEOUT_SECONDS, 0))
-            .context("cannot set a timeout on the rtnetlink socket")?;
-        Ok(Rtnetlink { socket, sequence: 0 })
+        Ok(Rtnetlink { socket: Socket::open()? })
     }
 
     /// Makes a veth pair: `name` here, `peer` in `peer_namespace`. Both ends are down.
@@ -87,7 +75,7 @@ impl Rtnetlink {
                 LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(far))),
             ]),
         ];
-        self.request(RouteNetlinkMessage::NewLink(near), NLM_F_CREATE | NLM_F_EXCL)
+        self.request(RTM_NEWLINK, &near, NLM_F_CREATE | NLM_F_EXCL)
             .with_context(|| format!("cannot make the veth pair {name}, {peer}"))
     }
 
@@ -100,7 +88,7 @@ impl Rtnetlink {
         message.header.index = index_of(link)?;
         message.header.flags = LinkFlags::Up;
         message.header.change_mask = LinkFlags::Up;
-        self.request(RouteNetlinkMessage::SetLink(message), 0).with_context(|| format!("cannot set the link {link} up"))
+        self.request(RTM_SETLINK, &message, 0).with_context(|| format!("cannot set the link {link} up"))
     }
 
     /// Waits until a link whose both ends are up carries packets: the kernel gets round to that a little later, and drops them
@@ -112,13 +100,9 @@ impl Rtnetlink {
         let mut message = LinkMessage::default();
         message.header.index = index_of(link)?;
         wait_until(|| {
-            self.send(RouteNetlinkMessage::GetLink(message.clone()), 0)?;
-            match self.answer()? {
-                NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(found)) => {
-                    Ok(found.attributes.contains(&LinkAttribute::OperState(State::Up)))
-                }
-                other => bail!("rtnetlink answered with something else than the link: {other:?}"),
-            }
+            let answers = self.socket.request(RTM_GETLINK, 0, &message)?;
+            let found = answers.first().context("rtnetlink answered without a link")?.body(RTM_NEWLINK)?;
+            Ok(operational_state(found) == Some(State::Up))
         })
         .with_context(|| format!("the link {link} carries no packets although it is up"))
     }
@@ -135,7 +119,7 @@ impl Rtnetlink {
         message.header.prefix_len = prefix_len;
         message.header.index = index;
         message.attributes = vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
-        self.request(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
+        self.request(RTM_NEWADDR, &message, NLM_F_CREATE | NLM_F_EXCL)
             .with_context(|| format!("cannot add the address {address}/{prefix_len} to {link}"))?;
         // The kernel refuses to bind to a tentative address.
         let bindable = match address {
@@ -170,42 +154,21 @@ impl Rtnetlink {
             message.header.flags = RouteFlags::Onlink;
             message.attributes.push(RouteAttribute::Gateway(RouteAddress::from(gateway)));
         }
-        self.request(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL)
+        self.request(RTM_NEWROUTE, &message, NLM_F_CREATE | NLM_F_EXCL)
             .with_context(|| format!("cannot add a route to {destination} out of {link}"))
     }
 
     /// Sends one request and waits for its acknowledgement.
-    fn request(&mut self, message: RouteNetlinkMessage, flags: u16) -> Result<()> {
-        self.send(message, NLM_F_ACK | flags)?;
-        match self.answer()? {
-            NetlinkPayload::Error(error) if error.code.is_none() => Ok(()),
-            NetlinkPayload::Error(error) => Err(error.to_io().into()),
-            other => bail!("rtnetlink answered with something else than an acknowledgement: {other:?}"),
-        }
+    fn request(&mut self, kind: u16, message: &dyn Emitable, flags: u16) -> Result<()> {
+        self.socket.request(kind, NLM_F_ACK | flags, message).map(|_| ())
     }
+}
 
-    fn send(&mut self, message: RouteNetlinkMessage, flags: u16) -> Result<()> {
-        self.sequence += 1;
-        let mut header = NetlinkHeader::default();
-        header.flags = NLM_F_REQUEST | flags;
-        header.sequence_number = self.sequence;
-        let mut packet = NetlinkMessage::new(header, NetlinkPayload::from(message));
-        packet.finalize();
-        let mut bytes = vec![0; packet.buffer_len()];
-        packet.serialize(&mut bytes);
-        sendto(self.socket.as_raw_fd(), &bytes, &NetlinkAddr::new(0, 0), MsgFlags::empty())
-            .context("cannot send to rtnetlink")?;
-        Ok(())
-    }
-
-    fn answer(&self) -> Result<NetlinkPayload<RouteNetlinkMessage>> {
-        let mut buffer = [0; 8192];
-        let received =
-            recv(self.socket.as_raw_fd(), &mut buffer, MsgFlags::empty()).context("no answer from rtnetlink")?;
-        let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&buffer[..received])
-            .context("cannot read the answer of rtnetlink")?;
-        Ok(answer.payload)
-    }
+/// The one attribute of a link that is asked for: the library parses all of them or none, and they are many.
+fn operational_state(link: &[u8]) -> Option<State> {
+    let attributes = link.get(LinkMessage::default().header.buffer_len()..)?;
+    let state = NlasIterator::new(attributes).flatten().find(|attribute| attribute.kind() == IFLA_OPERSTATE)?;
+    state.value().first().map(|state| State::from(*state))
 }
 
 /// Waits for what the kernel finishes behind the request that began it.

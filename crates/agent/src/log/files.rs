@@ -168,8 +168,7 @@ fn link(dir: &Path, severity: Severity, name: &str) {
 
 fn file_name(severity: Severity, now: SystemTime) -> String {
     let t = Utc::of(now);
-    let user = nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten();
-    let user = user.map_or_else(|| "unknownuser".to_owned(), |user| user.name);
+    let user = user().unwrap_or_else(|| "unknownuser".to_owned());
     format!(
         "{PROGRAM}.{}.{}.log.{}.{}{:02}{:02}-{:02}{:02}{:02}.{}",
         host(),
@@ -192,6 +191,14 @@ fn label(severity: Severity) -> &'static str {
         Severity::FATAL => "FATAL",
         Severity(_) => "INFO",
     }
+}
+
+/// The user's name. Read from the file, since libc's way to it loads libraries, which a static program must do without.
+fn user() -> Option<String> {
+    let uid = nix::unistd::getuid().to_string();
+    let lines = fs::read_to_string("/etc/passwd").ok()?;
+    let line = lines.lines().find(|line| line.split(':').nth(2) == Some(&uid))?;
+    line.split(':').next().map(str::to_owned)
 }
 
 /// The host's name up to its first dot.
