@@ -1,14 +1,18 @@
 //! What keeps masquerading on this node from being what the config says, or soon may: facts in, findings out.
 
+mod beside;
 mod generations;
 mod overriding;
 mod port_choice;
 mod stacks;
 
 pub mod conntrack;
+pub mod lock_file;
 pub mod networks;
+pub mod tunnels;
 
 use std::fmt;
+use std::net::IpAddr;
 
 use masq::cidr::Family;
 use masq::policy::Policy;
@@ -16,7 +20,10 @@ use masq::ports::PortRange;
 use masq::verdict::{Decision, PacketFacts, Protocol, Verdict, decide};
 
 use self::conntrack::Conntrack;
+use self::lock_file::Trouble;
 use self::networks::Network;
+use self::overriding::Overriding;
+use self::tunnels::Tunnel;
 use crate::foreign::condition::Packet;
 use crate::foreign::walk::Sets;
 use crate::foreign::{Action, Ruleset};
@@ -28,16 +35,20 @@ pub struct Facts<'f> {
     pub policy: &'f Policy,
     /// Everybody's NAT rules.
     pub ruleset: &'f Ruleset,
-    /// Packets to exempt destinations by which other programs' rules are tried.
+    /// Packets to exempt destinations, and to others, by which other programs' rules are tried.
     pub packets: &'f [Packet],
     /// The networks of pods that the routing table knows.
     pub networks: &'f [Network],
+    /// The tunnels that end on the node.
+    pub tunnels: &'f [Tunnel],
     /// `ip_local_reserved_ports`.
     pub reserved_ports: &'f [PortRange],
     /// The connection table; `None` where there is none.
     pub conntrack: Option<Conntrack>,
     /// The iptables that is too old for `--random-fully`, where that is asked for.
     pub too_old: Option<&'f str>,
+    /// What is wrong with the lock file, where the agent needs it.
+    pub lock: Option<&'f Trouble>,
 }
 
 /// Something that the node's administrator should know.
@@ -76,24 +87,31 @@ impl fmt::Display for Severity {
 
 /// Everything there is to find, the worst first. `sets` answers whether an address is in a set of a table, where that can be found out.
 pub fn examine(facts: &Facts<'_>, sets: &mut Sets<'_>) -> Vec<Finding> {
-    let mut findings = overriding::findings(facts, sets);
+    let overriding = overriding::rules(facts, sets);
+    let mut findings: Vec<Finding> = overriding.iter().map(Overriding::finding).collect();
+    findings.extend(beside::findings(facts, sets, &overriding));
     findings.extend(generations::finding(facts.ruleset));
     findings.extend(Family::ALL.into_iter().filter_map(|family| stacks::finding(facts.ruleset, family)));
     findings.extend(networks_outside(facts));
+    findings.extend(tunnels::findings(facts));
     findings.extend(port_choice::findings(facts));
     findings.extend(facts.conntrack.and_then(nearly_full));
     findings.extend(facts.too_old.map(too_old));
+    findings.extend(facts.lock.map(lock_file::finding));
     findings.extend(untracked(facts.ruleset));
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     findings
 }
 
+/// What the policy says of a packet to another host.
+fn decision<'p>(policy: &'p Policy, destination: IpAddr, protocol: Protocol) -> Decision<'p> {
+    decide(policy, &PacketFacts { destination, destination_is_local: false, protocol })
+}
+
 /// Clients of pods in these networks are masqueraded like everybody who goes to a destination in no CIDR.
 fn networks_outside(facts: &Facts<'_>) -> Option<Finding> {
     let is_masqueraded = |network: &&Network| {
-        let packet =
-            PacketFacts { destination: network.cidr.network(), destination_is_local: false, protocol: Protocol::Tcp };
-        let Decision { verdict, .. } = decide(facts.policy, &packet);
+        let Decision { verdict, .. } = decision(facts.policy, network.cidr.network(), Protocol::Tcp);
         matches!(verdict, Verdict::Masquerade(_))
     };
     let outside: Vec<String> = facts
@@ -177,7 +195,17 @@ mod tests {
     fn ids(conntrack: Option<Conntrack>, too_old: Option<&str>, reserved_ports: &[PortRange]) -> Vec<&'static str> {
         let policy = Policy::new(&Config::default_for(&Flags::default()));
         let ruleset = &Ruleset::default();
-        let facts = Facts { policy: &policy, ruleset, packets: &[], networks: &[], reserved_ports, conntrack, too_old };
+        let facts = Facts {
+            policy: &policy,
+            ruleset,
+            packets: &[],
+            networks: &[],
+            tunnels: &[],
+            reserved_ports,
+            conntrack,
+            too_old,
+            lock: None,
+        };
         examine(&facts, &mut |_, _, _| None).iter().map(|finding| finding.id).collect()
     }
 

@@ -11,47 +11,57 @@ const NODE_PORTS: PortRange = PortRange { first: 30_000, last: 32_767 };
 /// Overlaps with NodePorts and with `ip_local_reserved_ports`. Without `--to-ports` the kernel picks from all unprivileged ports, which
 /// is a note where it matters; a range that was chosen to overlap is a warning.
 pub(super) fn findings(facts: &Facts<'_>) -> Vec<Finding> {
-    let ranges = &facts.policy.masquerade.to_ports.0;
-    let touched = |wanted: &[PortRange]| -> Vec<String> {
-        let overlapping = |range: &&PortRange| wanted.iter().any(|wanted| overlap(range, wanted));
-        ranges.iter().filter(overlapping).map(ToString::to_string).collect()
+    let node_ports = Wanted {
+        id: "node-ports",
+        name: "the NodePorts 30000-32767".to_owned(),
+        ports: &[NODE_PORTS],
+        are_used: has_node_ports(facts.ruleset),
     };
-    let mut findings = Vec::new();
-    let node_ports = touched(&[NODE_PORTS]);
-    if !node_ports.is_empty() {
-        findings.push(overlaps("node-ports", &node_ports, "the NodePorts 30000-32767"));
-    } else if ranges.is_empty() && has_node_ports(facts.ruleset) {
-        findings.push(any("node-ports", "the NodePorts 30000-32767, of which some are in use"));
-    }
     let reserved: Vec<String> = facts.reserved_ports.iter().map(ToString::to_string).collect();
-    let reserved = format!("the ports of ip_local_reserved_ports ({})", listed(&reserved));
-    let touched = touched(facts.reserved_ports);
-    if !touched.is_empty() {
-        findings.push(overlaps("reserved-ports", &touched, &reserved));
-    } else if ranges.is_empty() && !facts.reserved_ports.is_empty() {
-        findings.push(any("reserved-ports", &reserved));
-    }
-    findings
+    let reserved_ports = Wanted {
+        id: "reserved-ports",
+        name: format!("the ports of ip_local_reserved_ports ({})", listed(&reserved)),
+        ports: facts.reserved_ports,
+        are_used: !reserved.is_empty(),
+    };
+    let chosen = &facts.policy.masquerade.to_ports.0;
+    [node_ports, reserved_ports].into_iter().filter_map(|wanted| wanted.finding(chosen)).collect()
 }
 
-fn overlaps(id: &'static str, ranges: &[String], wanted: &str) -> Finding {
-    Finding {
-        id,
-        severity: Severity::Warning,
-        sentence: format!(
-            "--to-ports {} overlaps {wanted}: masqueraded connections may take such a port",
-            listed(ranges)
-        ),
-        remedy: "leave these ports out of --to-ports".to_owned(),
-    }
+/// Ports that are wanted by somebody else.
+struct Wanted<'w> {
+    id: &'static str,
+    /// What to call them.
+    name: String,
+    ports: &'w [PortRange],
+    /// Whether somebody surely uses them.
+    are_used: bool,
 }
 
-fn any(id: &'static str, wanted: &str) -> Finding {
-    Finding {
-        id,
-        severity: Severity::Note,
-        sentence: format!("masqueraded connections may take any port from 1024 on, {wanted} among them"),
-        remedy: "if that does harm, name the ports to use, like --to-ports=1024-29999,32768-65535".to_owned(),
+impl Wanted<'_> {
+    fn finding(&self, chosen: &[PortRange]) -> Option<Finding> {
+        let Wanted { id, name, ports, are_used } = self;
+        let touched: Vec<String> = chosen
+            .iter()
+            .filter(|range| ports.iter().any(|wanted| overlap(range, wanted)))
+            .map(ToString::to_string)
+            .collect();
+        if !touched.is_empty() {
+            let sentence = format!(
+                "--to-ports {} overlaps {name}: masqueraded connections may take such a port",
+                listed(&touched)
+            );
+            let remedy = "leave these ports out of --to-ports".to_owned();
+            return Some(Finding { id, severity: Severity::Warning, sentence, remedy });
+        }
+        (chosen.is_empty() && *are_used).then(|| Finding {
+            id,
+            severity: Severity::Note,
+            sentence: format!(
+                "masqueraded connections may take any port from 1024 on, {name}, of which some may be in use, among them"
+            ),
+            remedy: "if that does harm, name the ports to use, like --to-ports=1024-29999,32768-65535".to_owned(),
+        })
     }
 }
 

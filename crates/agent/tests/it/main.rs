@@ -8,6 +8,7 @@ mod completion;
 mod daemon;
 mod demo;
 mod diff;
+mod doctor;
 mod explain;
 mod flags;
 mod flood;

@@ -9,84 +9,15 @@ use ip_masq_agent::lab::namespace::Namespace;
 use masq::cidr::Family;
 use serde_json::Value;
 
-use crate::support::agent::{Agent, PATIENCE};
+use crate::support::agent::Agent;
+use crate::support::applied::{Applied, DEFAULTS, sentence};
 use crate::support::iptables::{Node, ruleset};
-use crate::support::program::{Run, run, run_in, run_powerless};
+use crate::support::program::{run, run_in, run_powerless};
 use crate::support::ruleset::{nft, observe};
-
-const DEFAULTS: &str = "nonMasqueradeCIDRs: [10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16]\n";
 
 /// The old kubelet's rule.
 const KUBENET: &str = "-A POSTROUTING ! -d 10.0.0.0/8 -m comment --comment \"kubenet: SNAT for outbound traffic from cluster\" \
     -m addrtype ! --dst-type LOCAL -j MASQUERADE\n";
-
-/// A node on which the policy is in force with one of the backends.
-struct Applied {
-    node: Node,
-    backend: &'static str,
-    flags: Vec<&'static str>,
-    config: &'static str,
-}
-
-impl Applied {
-    fn new(stack: Stack, backend: &'static str, flags: &[&'static str], config: &'static str) -> Applied {
-        Applied::on(Node::new(stack), backend, flags, config)
-    }
-
-    fn on(node: Node, backend: &'static str, flags: &[&'static str], config: &'static str) -> Applied {
-        let applied = Applied { node, backend, flags: flags.to_vec(), config };
-        applied.apply();
-        applied
-    }
-
-    /// On each of the three ways to program the kernel.
-    fn everywhere(flags: &[&'static str], config: &'static str) -> [Applied; 3] {
-        [(Stack::Nft, "--backend=nftables"), (Stack::Nft, "--backend=iptables"), (Stack::Legacy, "--backend=iptables")]
-            .map(|(stack, backend)| Applied::new(stack, backend, flags, config))
-    }
-
-    fn apply(&self) {
-        let args = [&[self.backend, "--once"], self.flags.as_slice()].concat();
-        let mut daemon = self.node.start_daemon(&args, self.config);
-        assert_eq!(daemon.wait_for_exit(PATIENCE).unwrap().code(), Some(0), "{}", daemon.log_tail());
-    }
-
-    fn load(&self, lines: &str) -> &Applied {
-        self.node.load(self.node.stack, Family::Ipv4, lines);
-        self
-    }
-
-    fn run(&self, more: &[&str]) -> Run {
-        let args = [&["status", self.backend, "--config", "-"], self.flags.as_slice(), more].concat();
-        run_in(&self.node.namespace, &args, self.config, |command| {
-            command.env("PATH", self.node.programs.path()).env("XTABLES_LOCKFILE", self.node.programs.join("lock"));
-        })
-    }
-
-    /// The exit status and the findings.
-    fn look(&self) -> (Option<i32>, Vec<Value>) {
-        let run = self.run(&["-o", "json"]);
-        let value: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run:?}"));
-        (run.status, value["findings"].as_array().unwrap().clone())
-    }
-
-    fn expect(&self, status: i32, ids: &[&str]) -> Vec<Value> {
-        let (found, findings) = self.look();
-        let found_ids: Vec<&str> = findings.iter().map(|finding| finding["id"].as_str().unwrap()).collect();
-        assert_eq!(
-            (found, found_ids.as_slice()),
-            (Some(status), ids),
-            "{} {}: {findings:#?}",
-            self.node.stack,
-            self.backend
-        );
-        findings
-    }
-}
-
-fn sentence(finding: &Value) -> &str {
-    finding["sentence"].as_str().unwrap()
-}
 
 #[test]
 fn a_node_in_order_has_nothing_to_report_and_is_not_changed() {
@@ -249,7 +180,7 @@ fn a_policy_that_is_not_in_force_is_broken_whether_an_agent_is_seen_or_not() {
     let look = || run_in(&node, &["status", "--backend=nftables", "--config", "-"], DEFAULTS, |_| {});
     let run = look();
     assert_eq!(run.status, Some(2), "{run:?}");
-    assert!(run.stdout.contains("broken: the kernel differs") && run.stdout.contains("start the agent"), "{run:?}");
+    assert!(run.stdout.contains("broken (not-in-force): the kernel differs") && run.stdout.contains("start the agent"), "{run:?}");
     let agent = Agent::start_ready(&node, &["--backend=nftables"], Some(DEFAULTS));
     let run = look();
     assert_eq!(run.status, Some(0), "{run:?} {}", agent.log_tail());

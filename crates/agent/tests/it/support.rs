@@ -1,6 +1,7 @@
 //! What the integration tests share: the agent as a child in a lab's node, floods, random policies, vanishing directories.
 
 pub mod agent;
+pub mod applied;
 pub mod directory;
 pub mod engine;
 pub mod flood;

@@ -8,13 +8,17 @@ use std::path::PathBuf;
 use nix::sys::stat::{major, minor};
 
 /// The lock file of iptables-legacy, unless the environment names another.
-const LOCK_FILE: &str = "/run/xtables.lock";
+pub const DEFAULT_PATH: &str = "/run/xtables.lock";
+
+/// Where the programs that the agent runs look for the lock file.
+pub fn path() -> PathBuf {
+    env::var_os("XTABLES_LOCKFILE").map_or_else(|| PathBuf::from(DEFAULT_PATH), PathBuf::from)
+}
 
 /// The name and process id of the lock's holder, such as `kube-proxy[123]`; `None` where it cannot be told, as when it lives in
 /// another PID namespace.
 pub fn holder() -> Option<String> {
-    let path = env::var_os("XTABLES_LOCKFILE").map_or_else(|| PathBuf::from(LOCK_FILE), PathBuf::from);
-    let file = fs::metadata(path).ok()?;
+    let file = fs::metadata(path()).ok()?;
     let locks = fs::read_to_string("/proc/locks").ok()?;
     let pid = holder_of(&locks, (major(file.dev()), minor(file.dev())), file.ino())?;
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;

@@ -4,7 +4,7 @@ use std::fs;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use anyhow::Error;
+use anyhow::{Context, Error, Result};
 use masq::cidr::Family;
 use masq::config::{Config, Source};
 use masq::diagnostic::Diagnostic;
@@ -14,11 +14,12 @@ use masq::ports::{PortRange, PortRanges};
 use serde_json::Value;
 
 use crate::backend::difference::Comparison;
+use crate::backend::iptables::version::Stack;
 use crate::backend::search_path;
 use crate::cli::NodeOptions;
 use crate::doctor::conntrack::{self, Conntrack};
 use crate::doctor::networks::{self, Network};
-use crate::doctor::{self, Facts, Finding};
+use crate::doctor::{self, Facts, Finding, lock_file, tunnels};
 use crate::foreign::condition::{AddressTypes, Packet, Question, Span};
 use crate::foreign::sets::SetLookup;
 use crate::foreign::{self, Kind, Ruleset};
@@ -59,14 +60,16 @@ pub(super) struct Seen {
 ///
 /// # Errors
 /// Not even the config can be read.
-pub(super) fn look(options: &NodeOptions) -> Result<Seen, Error> {
+pub(super) fn look(options: &NodeOptions) -> Result<Seen> {
     let node::Reading { sources, findings: diagnostics, config } = node::read(options)?;
     let policy = config.as_ref().map(Policy::new);
-    let (mut backend, mut comparison) = (None, None);
+    let (mut backend, mut comparison, mut lock) = (None, None, None);
     let mut unseen = Vec::new();
     match node::open(options) {
         Ok(mut opened) => {
             comparison = policy.as_ref().map(|policy| opened.compare(policy));
+            // The other stack does without.
+            lock = opened.stack().filter(|stack| stack.chosen == Stack::Legacy).and_then(|_| lock_file::read());
             backend = Some((node::backend_text(&opened), node::backend_json(&opened)));
         }
         Err(error) => unseen.push(error),
@@ -79,7 +82,24 @@ pub(super) fn look(options: &NodeOptions) -> Result<Seen, Error> {
     let conntrack =
         conntrack::read().map_err(|error| unseen.push(Error::from(error).context("connection tracking"))).ok();
     let too_old = comparison.as_ref().and_then(|comparison| comparison.too_old.as_deref());
-    let findings = policy.map_or_else(Vec::new, |policy| examine(&policy, &ruleset, conntrack, too_old, &mut unseen));
+    let findings = policy.map_or_else(Vec::new, |policy| {
+        let networks = networks::read();
+        let packets = or_none(packets(&policy, &ruleset, &networks).context("routes"), &mut unseen);
+        let tunnels = or_none(tunnels::read(&policy), &mut unseen);
+        let facts = Facts {
+            policy: &policy,
+            ruleset: &ruleset,
+            packets: &packets,
+            networks: &networks,
+            tunnels: &tunnels,
+            reserved_ports: &reserved_ports(),
+            conntrack,
+            too_old,
+            lock: lock.as_ref(),
+        };
+        let mut sets = SetLookup::open();
+        doctor::examine(&facts, &mut |table, set, address| sets.has(table, set, address))
+    });
     Ok(Seen {
         files: sources.iter().map(|source| (source.name.clone(), age(&source.name))).collect(),
         hash: hash(&sources),
@@ -95,29 +115,12 @@ pub(super) fn look(options: &NodeOptions) -> Result<Seen, Error> {
     })
 }
 
-fn examine(
-    policy: &Policy,
-    ruleset: &Ruleset,
-    conntrack: Option<Conntrack>,
-    too_old: Option<&str>,
-    unseen: &mut Vec<Error>,
-) -> Vec<Finding> {
-    let networks = networks::read();
-    let packets = packets(policy, ruleset, &networks).unwrap_or_else(|error| {
-        unseen.push(error.context("routes"));
+/// What could be read; nothing, and a remark about that, if it could not be.
+fn or_none<T>(read: Result<Vec<T>>, unseen: &mut Vec<Error>) -> Vec<T> {
+    read.unwrap_or_else(|error| {
+        unseen.push(error);
         Vec::new()
-    });
-    let facts = Facts {
-        policy,
-        ruleset,
-        packets: &packets,
-        networks: &networks,
-        reserved_ports: &reserved_ports(),
-        conntrack,
-        too_old,
-    };
-    let mut sets = SetLookup::open();
-    doctor::examine(&facts, &mut |table, set, address| sets.has(table, set, address))
+    })
 }
 
 fn age(file: &str) -> Option<Duration> {
@@ -140,13 +143,13 @@ fn reserved_ports() -> Vec<PortRange> {
     text.trim().parse().unwrap_or(PortRanges(Vec::new())).0
 }
 
-/// First packets of connections to exempt destinations, from pods and from whatever sources rules ask for.
-fn packets(policy: &Policy, ruleset: &Ruleset, networks: &[Network]) -> Result<Vec<Packet>, Error> {
+/// First packets of connections to exempt destinations and to one that is masqueraded, from pods and from whatever sources rules ask for.
+fn packets(policy: &Policy, ruleset: &Ruleset, networks: &[Network]) -> Result<Vec<Packet>> {
     let mut routes = Routes::open()?;
     let mut packets = Vec::new();
     for partition in policy.families() {
         let sources = sources(partition.family(), ruleset, networks);
-        for destination in destinations(partition) {
+        for destination in destinations(partition).into_iter().chain(masqueraded(partition)) {
             let route = routes.lookup(Flow { destination, source: None, input: None })?.ok();
             let destination_type = route.as_ref().map_or(AddressTypes::UNICAST, |route| route.destination_type);
             if destination_type == AddressTypes::LOCAL {
@@ -178,6 +181,16 @@ fn destinations(partition: &Partition) -> Vec<IpAddr> {
     let listed = partition.entries().iter().filter(|entry| entry.list == List::NonMasquerade);
     let blocks = listed.map(|entry| (entry.listed.cidr.first(), entry.listed.cidr.last()));
     blocks.take(MOST_TRIED).map(|(first, last)| family.address(inner(first, last))).collect()
+}
+
+/// An address that is far away by any network plugin's reckoning and in no exempt block, if one of a few well-known ones is.
+fn masqueraded(partition: &Partition) -> Option<IpAddr> {
+    let candidates: [IpAddr; 3] = match partition.family() {
+        Family::Ipv4 => [[8, 8, 8, 8], [1, 1, 1, 1], [203, 0, 113, 1]].map(IpAddr::from),
+        Family::Ipv6 => [0x2001_4860_4860 << 80 | 0x8888, 0x2606_4700_4700 << 80 | 0x1111, 0x2001_0db8_ffff << 80 | 1]
+            .map(|number: u128| Family::Ipv6.address(number)),
+    };
+    candidates.into_iter().find(|address| partition.lookup(*address).is_none())
 }
 
 /// An address in the network of pods, if one is known, and one in every block of sources that a rule asks for.

@@ -122,8 +122,8 @@ fn findings(findings: &[Finding]) -> String {
         return "\nNothing to report.\n".to_owned();
     }
     let one = |finding: &Finding| {
-        let Finding { severity, sentence, remedy, .. } = finding;
-        format!("\n{severity}: {}.\n    Remedy: {}.\n", printable(sentence), printable(remedy))
+        let Finding { id, severity, sentence, remedy } = finding;
+        format!("\n{severity} ({id}): {}.\n    Remedy: {}.\n", printable(sentence), printable(remedy))
     };
     findings.iter().map(one).collect()
 }
