@@ -4,13 +4,13 @@ mod lock;
 mod register;
 mod tunnels;
 
-use std::fs;
-use std::net::UdpSocket;
+use std::net::{Ipv4Addr, UdpSocket};
 
 use ip_masq_agent::backend::iptables::version::Stack;
 use ip_masq_agent::lab::link::Rtnetlink;
+use ip_masq_agent::lab::namespace::Namespace;
 use masq::cidr::Family;
-use nix::mount::{MsFlags, mount};
+use nfnetlink::Conntrack;
 
 use crate::support::applied::{Applied, DEFAULTS, sentence};
 use crate::support::iptables::Node;
@@ -88,31 +88,29 @@ fn raw_rules_that_keep_no_packet_untracked_are_no_finding() {
     }
 }
 
-#[test]
-fn a_connection_table_is_told_when_it_is_nearly_full_and_not_before() {
-    const CONNECTIONS: u16 = 20;
-    let applied = Applied::new(Stack::Nft, "--backend=nftables", &[], DEFAULTS);
-    applied.node.namespace.run(|| {
+/// Opens connections until the node's table holds this share of what it may, in percent.
+fn fill(node: &Namespace, percent: u32) {
+    node.run(move || {
         Rtnetlink::open().unwrap().set_up("lo").unwrap();
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        for port in 1..=CONNECTIONS {
-            // That nobody listens is told to the next one who sends.
-            let _ = socket.send_to(b"x", ("127.0.0.1", port));
+        let receiver = UdpSocket::bind("0.0.0.0:0").unwrap();
+        let port = receiver.local_addr().unwrap().port();
+        let sender = UdpSocket::bind("0.0.0.0:0").unwrap();
+        let size = Conntrack::open().unwrap().size().unwrap();
+        let wanted = size.limit.unwrap() / 100 * percent;
+        // Every address of 127.0.0.0/8 is the node's own.
+        for place in size.entries..wanted {
+            sender.send_to(b"x", (Ipv4Addr::from_bits(0x7f01_0000 + place), port)).unwrap();
         }
     });
-    // The limit is the whole machine's, and namespaces cannot change it; the entries are real.
-    let limit = |text: &'static str| {
-        let file = applied.node.programs.join("limit");
-        fs::write(&file, text).unwrap();
-        applied.node.namespace.run(move || {
-            let none: Option<&str> = None;
-            mount(Some(&file), "/proc/sys/net/netfilter/nf_conntrack_max", none, MsFlags::MS_BIND, none).unwrap();
-        });
-    };
+}
+
+#[test]
+fn a_connection_table_is_told_when_it_is_nearly_full_and_not_before() {
+    let applied = Applied::new(Stack::Nft, "--backend=nftables", &[], DEFAULTS);
     applied.expect(0, &[]);
-    limit("200\n");
+    fill(&applied.node.namespace, 85);
     applied.expect(0, &[]);
-    limit("20\n");
+    fill(&applied.node.namespace, 92);
     let findings = applied.expect(1, &["conntrack-nearly-full"]);
-    assert!(sentence(&findings[0]).contains("of at most 20 entries"), "{findings:?}");
+    assert!(sentence(&findings[0]).contains("new connections are dropped"), "{findings:?}");
 }

@@ -180,7 +180,10 @@ fn a_policy_that_is_not_in_force_is_broken_whether_an_agent_is_seen_or_not() {
     let look = || run_in(&node, &["status", "--backend=nftables", "--config", "-"], DEFAULTS, |_| {});
     let run = look();
     assert_eq!(run.status, Some(2), "{run:?}");
-    assert!(run.stdout.contains("broken (not-in-force): the kernel differs") && run.stdout.contains("start the agent"), "{run:?}");
+    assert!(
+        run.stdout.contains("broken (not-in-force): the kernel differs") && run.stdout.contains("start the agent"),
+        "{run:?}"
+    );
     let agent = Agent::start_ready(&node, &["--backend=nftables"], Some(DEFAULTS));
     let run = look();
     assert_eq!(run.status, Some(0), "{run:?} {}", agent.log_tail());
