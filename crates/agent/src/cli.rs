@@ -155,6 +155,7 @@ fn explain(flags: Flags, words: &Words) -> Result<ExplainOptions, String> {
     Ok(ExplainOptions {
         policy: policy(&flags, words)?,
         config_path: words.gave("config").then_some(flags.config),
+        backend: flags.backend,
         masq_chain: flags.masq_chain,
         question: Question::parse(&words.rest, flags.host)?,
         output: flags.output,

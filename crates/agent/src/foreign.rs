@@ -20,6 +20,8 @@ use nfnetlink::{BaseChain, ProtocolFamily};
 pub use self::owner::Owner;
 pub use self::read::{Reading, read};
 pub use self::rule::{Action, Condition, Effect, Rule, SnatTo};
+use crate::backend::detect::Backend;
+use crate::backend::nftables::desired::TABLE;
 
 /// Where the kernel keeps a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -181,6 +183,11 @@ impl Table {
         self.places.get(name).and_then(|&place| self.chains.get(place))
     }
 
+    /// Whether it is the one that our nftables backend makes.
+    fn is_of_our_nftables(&self) -> bool {
+        self.family == ProtocolFamily::Inet && self.name == TABLE
+    }
+
     /// Whether it sees packets of a family.
     pub fn sees(&self, family: Family) -> bool {
         match self.family {
@@ -235,6 +242,15 @@ impl Ruleset {
         entries.reverse();
         entries.sort_by_key(|entry| entry.base.priority);
         Some(entries)
+    }
+
+    /// Takes what one of our backends made for a stranger's: left from an earlier run, it decides as it stands.
+    pub fn disown(&mut self, backend: Backend) {
+        let is_its = |table: &&mut Table| table.is_of_our_nftables() == (backend == Backend::Nftables);
+        for chain in self.tables.iter_mut().filter(is_its).flat_map(|table| &mut table.chains) {
+            chain.is_ours = false;
+            chain.rules.iter_mut().for_each(|rule| rule.is_ours = false);
+        }
     }
 
     /// Whether our rules are in the kernel for a family.

@@ -190,6 +190,8 @@ pub struct ExplainOptions {
     pub policy: masq::config::Flags,
     /// The config file or directory as given; `-` is standard input, `None` the daemon's default place.
     pub config_path: Option<PathBuf>,
+    /// The backend whose rules are ours; with `Auto` those of both are.
+    pub backend: BackendChoice,
     /// The name of the iptables chain.
     pub masq_chain: String,
     /// The packet.

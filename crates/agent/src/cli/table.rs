@@ -112,7 +112,7 @@ const FLAGS: &[Flag] = &[
         value: Some("auto|nftables|iptables"),
         help: "what programs the kernel",
         origin: Origin::Own,
-        commands: &[Topic::Daemon, Topic::Render, Topic::Diff, Topic::Status],
+        commands: &[Topic::Daemon, Topic::Render, Topic::Diff, Topic::Status, Topic::Explain],
         set: |f, v| one_of(v, &BACKENDS).map(|backend| f.backend = backend),
         show: |f| word_of(f.backend, &BACKENDS),
     },

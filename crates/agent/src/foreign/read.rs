@@ -15,7 +15,6 @@ use crate::backend::iptables::exec::Runner;
 use crate::backend::iptables::programs::{Tools, Variant};
 use crate::backend::iptables::save::{Observed, SavedRule};
 use crate::backend::iptables::version;
-use crate::backend::nftables::desired::TABLE;
 
 /// How often a reading is begun anew because others change the ruleset meanwhile. One takes some milliseconds.
 const ATTEMPTS: u32 = 20;
@@ -189,7 +188,7 @@ fn legacy_base(table: &str, chain: &str) -> Option<Base> {
 
 /// Our own table, and the jumps to our chain that bear our comment.
 pub(super) fn mark_ours(table: &mut Table, our_chain: &str) {
-    let is_our_table = table.family == ProtocolFamily::Inet && table.name == TABLE;
+    let is_our_table = table.is_of_our_nftables();
     let is_our_jump = |rule: &Rule| {
         let leads_there = matches!(&rule.action, Action::Jump(chain) if chain == our_chain);
         leads_there && rule.comment.as_deref().and_then(comment::names_chain) == Some(our_chain)

@@ -147,6 +147,28 @@ fn without_rules_in_the_kernel_it_says_that_the_policy_is_not_in_force() {
 }
 
 #[test]
+fn rules_of_the_backend_that_is_not_asked_about_are_a_strangers() {
+    for engine in [Engine::Nftables, Engine::Iptables(Stack::Nft)] {
+        let lab = Lab::open().unwrap();
+        let _agent = engine.start(&lab, &Flags::default(), Some(LISTED));
+        let (own, other) = match engine {
+            Engine::Nftables => ("--backend=nftables", "--backend=iptables"),
+            Engine::Iptables(_) => ("--backend=iptables", "--backend=nftables"),
+        };
+        for backend in ["--backend=auto", own] {
+            assert_fine(&lab, LISTED, &[POD, "8.8.8.8", backend], "198.51.100.1");
+            assert_fine(&lab, LISTED, &[POD, "192.168.7.7", backend], POD);
+        }
+        let found = assert_found(&lab, LISTED, &[POD, "8.8.8.8", other], "not-in-force", "198.51.100.1");
+        assert!(found["text"].as_str().unwrap().contains("--backend"), "{found}");
+        let (run, value) = explain(&lab, LISTED, &[POD, "8.8.8.8", other]);
+        assert_eq!(kinds(&value, "notes"), ["also-translates"], "{}", run.stdout);
+        assert_eq!(value["notes"][0]["rule"]["owner"], "another ip-masq-agent");
+        assert_fine(&lab, LISTED, &[POD, "192.168.7.7", other], POD);
+    }
+}
+
+#[test]
 fn a_config_that_is_not_the_one_in_force_is_noticed() {
     let (lab, _agent) = lab_with(LISTED, &[]);
     assert_found(&lab, "nonMasqueradeCIDRs: []\n", &[POD, "192.168.7.7"], "out-of-sync", "198.51.100.1");

@@ -7,7 +7,8 @@ use anyhow::{Context, Result};
 use masq::cidr::Family;
 use nfnetlink::{Connection, Conntrack, Direction, TupleFilter};
 
-use crate::cli::{ExplainOptions, Question};
+use crate::backend::detect::Backend;
+use crate::cli::{BackendChoice, ExplainOptions, Question};
 use crate::foreign::condition::{AddressTypes, Link};
 use crate::foreign::{self, Ruleset};
 use crate::route::select::{self, Picked};
@@ -75,7 +76,12 @@ pub(super) fn look(options: &ExplainOptions) -> Result<Look> {
         Ok(route) => Some(picked(&mut routes, route, destination)?),
         Err(_) => None,
     };
-    let reading = foreign::read(&env::var_os("PATH").unwrap_or_default(), &options.masq_chain);
+    let mut reading = foreign::read(&env::var_os("PATH").unwrap_or_default(), &options.masq_chain);
+    match options.backend {
+        BackendChoice::Auto => {}
+        BackendChoice::Nftables => reading.ruleset.disown(Backend::Iptables),
+        BackendChoice::Iptables => reading.ruleset.disown(Backend::Nftables),
+    }
     let mut seen = Seen {
         is_host,
         source_type,

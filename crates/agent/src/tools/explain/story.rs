@@ -215,7 +215,7 @@ pub(super) fn finding_text(finding: &Finding<'_>, question: &Question, outcome: 
     match finding {
         Finding::NotInForce => {
             "none of this agent's rules are in the kernel, so the policy is not in force; start the daemon, or \
-             give explain its --masq-chain"
+             give explain its --masq-chain and --backend"
                 .to_owned()
         }
         Finding::NotReached(step) => {
