@@ -18,7 +18,7 @@ use masq::cidr::Family;
 use nfnetlink::{BaseChain, ProtocolFamily};
 
 pub use self::owner::Owner;
-pub use self::read::{Reading, read};
+pub use self::read::{Reading, Unseen, read};
 pub use self::rule::{Action, Condition, Effect, Rule, SnatTo};
 use crate::backend::detect::Backend;
 use crate::backend::nftables::desired::TABLE;

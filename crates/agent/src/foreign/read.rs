@@ -33,8 +33,24 @@ const RAW: i32 = -300;
 pub struct Reading {
     /// The tables.
     pub ruleset: Ruleset,
-    /// What could not be seen, and why.
-    pub unseen: Vec<anyhow::Error>,
+    /// What could not be seen.
+    pub unseen: Vec<Unseen>,
+}
+
+/// Tables that could not be read.
+#[derive(Debug)]
+pub struct Unseen {
+    /// The family whose packets they see; `None` if packets of both may come upon them.
+    pub family: Option<Family>,
+    /// Why not.
+    pub error: anyhow::Error,
+}
+
+impl Unseen {
+    /// Whether packets of this family may come upon them.
+    pub fn concerns(&self, family: Family) -> bool {
+        self.family.is_none_or(|own| own == family)
+    }
 }
 
 /// Reads the tables that can translate addresses or keep packets untracked, of the calling thread's network namespace. `our_chain` is
@@ -44,12 +60,15 @@ pub fn read(search_path: &OsStr, our_chain: &str) -> Reading {
     for family in Family::ALL {
         match legacy(family, search_path) {
             Ok(tables) => reading.ruleset.tables.extend(tables),
-            Err(error) => reading.unseen.push(error.context(format!("{family} tables of iptables-legacy"))),
+            Err(error) => {
+                let error = error.context(format!("{family} tables of iptables-legacy"));
+                reading.unseen.push(Unseen { family: Some(family), error });
+            }
         }
     }
     match nf_tables() {
         Ok(tables) => reading.ruleset.tables.extend(tables),
-        Err(error) => reading.unseen.push(error.context("nftables")),
+        Err(error) => reading.unseen.push(Unseen { family: None, error: error.context("nftables") }),
     }
     reading.ruleset.tables.iter_mut().for_each(|table| mark_ours(table, our_chain));
     reading

@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::support::agent::Agent;
 use crate::support::directory::Directory;
 use crate::support::engine::Engine;
+use crate::support::iptables::write_program;
 use crate::support::program::{Run, run, run_in, run_powerless};
 use crate::support::ruleset::nft;
 
@@ -353,6 +354,30 @@ fn rules_of_ours_that_a_packet_does_not_reach_are_told() {
     let found = assert_found(&lab, LISTED, &[POD, "8.8.8.8"], "not-reached", POD);
     assert_eq!(found["rule"]["text"], "-A POSTROUTING -s 10.244.0.0/16 -j ACCEPT");
     assert_fine(&lab, LISTED, &[POD, "192.168.7.7"], POD);
+}
+
+#[test]
+fn a_family_that_cannot_be_looked_at_leaves_questions_about_the_other_open_to_an_answer() {
+    let lab = Lab::open().unwrap();
+    let flags = Flags { enable_ipv6: true, ..Flags::default() };
+    let _agent = Engine::Nftables.start(&lab, &flags, Some(LISTED));
+    on_node(&lab, "ip6tables-legacy -t nat -L");
+    let programs = Directory::new();
+    write_program(&programs, "ip6tables-legacy-save", "#!/bin/sh\necho 'this one fails' >&2\nexit 1\n");
+    let ask = |tool: &[&str]| {
+        let args = [tool, &["--backend=nftables", "--enable-ipv6", "--config", "-"]].concat();
+        run_in(&lab.node, &args, LISTED, |command| {
+            command.env("PATH", format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", programs.path().display()));
+        })
+    };
+    let fine = ask(&["explain", POD, "8.8.8.8"]);
+    assert_eq!(fine.status, Some(0), "{fine:?}");
+    assert!(!fine.stdout.contains("could not look") && !fine.stdout.contains("probably"), "{}", fine.stdout);
+    for blind in [ask(&["explain", "fd00:244::2", "2606:4700::1111"]), ask(&["status"])] {
+        assert_eq!(blind.status, Some(3), "{blind:?}");
+        assert!(blind.stdout.contains("IPv6 tables of iptables-legacy"), "{}", blind.stdout);
+        assert!(blind.stdout.contains("this one fails"), "{}", blind.stdout);
+    }
 }
 
 /// Everything that `explain` might change: rules of both stacks, and which tables iptables-legacy has.

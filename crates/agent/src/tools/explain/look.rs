@@ -10,7 +10,7 @@ use nfnetlink::{Connection, Conntrack, Direction, TupleFilter};
 use crate::backend::detect::Backend;
 use crate::cli::{BackendChoice, ExplainOptions, Question};
 use crate::foreign::condition::{AddressTypes, Link};
-use crate::foreign::{self, Ruleset};
+use crate::foreign::{self, Ruleset, Unseen};
 use crate::route::select::{self, Picked};
 use crate::route::{Flow, NoRoute, Route, Routes};
 
@@ -49,7 +49,7 @@ pub(super) struct Seen {
     pub(super) connections: Vec<Connection>,
     /// Other live connections between the picked address and the destination, whichever opened them.
     pub(super) others: Vec<Connection>,
-    /// What could not be seen, and why.
+    /// What could not be seen of what may have a say, and why.
     pub(super) unseen: Vec<anyhow::Error>,
 }
 
@@ -82,6 +82,8 @@ pub(super) fn look(options: &ExplainOptions) -> Result<Look> {
         BackendChoice::Nftables => reading.ruleset.disown(Backend::Iptables),
         BackendChoice::Iptables => reading.ruleset.disown(Backend::Nftables),
     }
+    // What packets of the other family come upon has no say.
+    let is_on_the_way = |unseen: &Unseen| unseen.concerns(Family::of(destination));
     let mut seen = Seen {
         is_host,
         source_type,
@@ -93,7 +95,7 @@ pub(super) fn look(options: &ExplainOptions) -> Result<Look> {
         ruleset: reading.ruleset,
         connections: Vec::new(),
         others: Vec::new(),
-        unseen: reading.unseen,
+        unseen: reading.unseen.into_iter().filter(is_on_the_way).map(|unseen| unseen.error).collect(),
     };
     if let Err(error) = seen.look_at_connections(question) {
         seen.unseen.push(error.context("live connections"));

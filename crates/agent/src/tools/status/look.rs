@@ -78,7 +78,7 @@ pub(super) fn look(options: &NodeOptions) -> Result<Seen> {
         unseen.append(&mut comparison.failures);
     }
     let foreign::Reading { ruleset, unseen: rules_unseen } = foreign::read(&search_path(), &options.masq_chain);
-    unseen.extend(rules_unseen);
+    unseen.extend(rules_unseen.into_iter().map(|unseen| unseen.error));
     let conntrack =
         conntrack::read().map_err(|error| unseen.push(Error::from(error).context("connection tracking"))).ok();
     let too_old = comparison.as_ref().and_then(|comparison| comparison.too_old.as_deref());

@@ -224,8 +224,8 @@ fn wrap_agent(programs: &Directory) -> PathBuf {
     programs.join("agent")
 }
 
-/// Written elsewhere and renamed, for a process forked off by another test may hold a file being written open for a moment.
-fn write_program(directory: &Directory, name: &str, text: &str) {
+/// Puts an executable into a directory. Written elsewhere and renamed, for a process forked off by another test may hold a file being written open for a moment.
+pub fn write_program(directory: &Directory, name: &str, text: &str) {
     let fresh = directory.join("fresh");
     fs::write(&fresh, text).unwrap();
     fs::set_permissions(&fresh, fs::Permissions::from_mode(0o755)).unwrap();
