@@ -4,7 +4,7 @@ CARGO ?= cargo
 # The packet tests need a network namespace of their own making: as an ordinary user that takes a user namespace around them.
 NAMESPACED := $(if $(filter 0,$(shell id -u)),,unshare --map-root-user --net)
 
-.PHONY: all demo test lint bench image tools clean
+.PHONY: all demo test lint bench image tools deploy-tools clean
 
 all: lint test
 
@@ -34,6 +34,10 @@ image:
 ## tools: the programs that the tests hold the agent against
 tools:
 	./.ci/tools
+
+## deploy-tools: what the tests of deploy/ run, into .tools
+deploy-tools:
+	./.ci/deploy-tools
 
 clean:
 	$(CARGO) clean
