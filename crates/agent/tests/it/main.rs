@@ -9,6 +9,7 @@ mod daemon;
 mod demo;
 mod diff;
 mod doctor;
+mod documents;
 mod explain;
 mod flags;
 mod flood;
