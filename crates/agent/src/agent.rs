@@ -5,6 +5,7 @@ mod report;
 
 use std::collections::VecDeque;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result, anyhow};
@@ -20,6 +21,7 @@ use self::report::Report;
 use crate::backend::{self, Backend, Look, Outcome};
 use crate::cli::DaemonOptions;
 use crate::events::{Author, ConfigChange, Events, Wakeup};
+use crate::snat::sampler::Sampler;
 
 /// A file that went away is given this long to come back: editors replace files in two steps.
 const GONE_SETTLES: Duration = Duration::from_millis(100);
@@ -61,6 +63,8 @@ struct Agent {
     config_valid: bool,
     /// What the backend is yet to be told to keep in force.
     policy: Option<Policy>,
+    /// What the backend has been told and the sampler has not, since the kernel is yet to hold it.
+    pending: Option<Policy>,
     /// Where that comes from which is kept in force.
     in_force: InForce,
     /// Whether the kernel has held it before, so that a difference is somebody's doing.
@@ -78,6 +82,8 @@ struct Agent {
     /// Whether the service manager knows that the kernel holds a policy.
     was_ready: bool,
     report: Report,
+    /// Looks at the connections; `None` if it is not to, or cannot.
+    sampler: Option<Sampler>,
 }
 
 /// Where what is kept in force comes from.
@@ -97,6 +103,10 @@ impl Agent {
     fn start(options: DaemonOptions) -> Result<Agent> {
         let events = Events::open(&options.config_path)?;
         let defaults = Config::default_for(&options.policy);
+        let sampler = options.conntrack_interval.filter(|_| !options.once).and_then(|interval| {
+            let started = Sampler::start(interval, options.policy.to_ports.clone());
+            started.map_err(|error| log::warn!("Source ports in use stay unknown: {error:#}")).ok()
+        });
         Ok(Agent {
             events,
             backend: None,
@@ -104,6 +114,7 @@ impl Agent {
             fingerprint: None,
             config_valid: false,
             policy: None,
+            pending: None,
             in_force: InForce::Nothing,
             has_healed: false,
             was_ready: false,
@@ -112,6 +123,7 @@ impl Agent {
             authors: Vec::new(),
             watchdog: sd_notify::watchdog_enabled().map(|interval| interval / 2),
             report: Report::new(options.config_path.clone()),
+            sampler,
             options,
         })
     }
@@ -242,10 +254,11 @@ impl Agent {
             }
             self.report.fallen_back(self.in_force);
         }
-        if let Some(policy) = self.policy.take()
-            && backend.want(&policy)
-        {
-            self.established = false;
+        if let Some(policy) = self.policy.take() {
+            if backend.want(&policy) {
+                self.established = false;
+            }
+            self.pending = Some(policy);
         }
         Ok(())
     }
@@ -281,10 +294,19 @@ impl Agent {
         }
         self.authors.clear();
         self.established = true;
+        self.tell_sampler();
         if !std::mem::replace(&mut self.was_ready, true) {
             notify(NotifyState::Ready);
         }
         Ok(())
+    }
+
+    /// Once the kernel holds another policy than before, the connections that were opened under the old one can be told apart.
+    fn tell_sampler(&mut self) {
+        let policy = self.pending.take().map(Arc::new);
+        if let Some(sampler) = self.sampler.as_ref().filter(|_| policy.is_some() || !self.was_ready) {
+            sampler.in_force(policy);
+        }
     }
 
     fn once_is_over(&self) -> Option<ExitCode> {

@@ -14,6 +14,7 @@ mod usage;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use masq::ports::PortRanges;
 
@@ -103,6 +104,7 @@ fn daemon(flags: Flags, words: &Words) -> Result<DaemonOptions, Refusal> {
         log: flags.log,
         cleanup_on_exit: flags.cleanup_on_exit,
         protect_table: flags.protect_table,
+        conntrack_interval: (flags.conntrack_interval > 0).then(|| Duration::from_secs(flags.conntrack_interval)),
         ignored_words: words.rest.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         warnings: warnings(flags.http_bind_address, words),
         flag_dump,

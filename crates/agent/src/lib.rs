@@ -14,4 +14,5 @@ pub mod log;
 pub mod metrics;
 pub mod route;
 pub mod rtnetlink;
+pub mod snat;
 pub mod tools;

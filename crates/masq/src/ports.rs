@@ -40,6 +40,24 @@ impl PortRanges {
         self.0.iter().map(|range| u64::from(range.size())).sum()
     }
 
+    /// Whether one of the ranges holds a port.
+    pub fn contains(&self, port: u16) -> bool {
+        self.0.iter().any(|range| (range.first..=range.last).contains(&port))
+    }
+
+    /// How many different ports the ranges hold: 0 to 65536.
+    pub fn distinct(&self) -> u32 {
+        let mut sorted = self.0.clone();
+        sorted.sort_unstable();
+        let (mut count, mut next) = (0, 0);
+        for PortRange { first, last } in sorted {
+            let (first, end) = (u32::from(first).max(next), u32::from(last) + 1);
+            count += end.saturating_sub(first);
+            next = next.max(end);
+        }
+        count
+    }
+
     /// Each range with the share of connections it takes from those that no earlier range took.
     pub fn shares(&self) -> impl Iterator<Item = Share> {
         let mut remaining = self.size();
@@ -164,6 +182,15 @@ mod tests {
     fn the_whole_space_of_ports_is_one_range() {
         let ranges: PortRanges = "0-65535".parse().unwrap();
         assert_eq!(ranges.size(), 65_536);
+    }
+
+    #[test]
+    fn a_port_that_two_ranges_hold_is_one_port() {
+        for (text, distinct) in [("1-10,5-20,7", 20), ("0-65535,80", 65_536), ("30,1-2", 3), ("", 0)] {
+            assert_eq!(text.parse::<PortRanges>().unwrap().distinct(), distinct, "{text}");
+        }
+        let ranges: PortRanges = "1-10,30".parse().unwrap();
+        assert_eq!([0, 1, 10, 11, 30].map(|port| ranges.contains(port)), [false, true, true, false, true]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::question::Question;
 use crate::log::LogOptions;
@@ -118,6 +119,8 @@ pub struct DaemonOptions {
     pub cleanup_on_exit: bool,
     /// Make the kernel refuse other programs' changes to our table.
     pub protect_table: bool,
+    /// How far looks at all connections are apart at least; `None` is never to look.
+    pub conntrack_interval: Option<Duration>,
     /// The words behind the flags, which the daemon does not act on.
     pub ignored_words: Vec<String>,
     /// Further remarks on the command line, one log line each.

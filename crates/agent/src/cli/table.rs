@@ -153,6 +153,15 @@ const FLAGS: &[Flag] = &[
         show: |f| f.protect_table.to_string(),
     },
     Flag {
+        name: "conntrack-interval",
+        value: Some("SECONDS"),
+        help: "look at all connections at most this often, for source ports in use and stale connections; 0 is never",
+        origin: Origin::Own,
+        commands: DAEMON,
+        set: |f, v| utf8(v).and_then(seconds).map(|seconds| f.conntrack_interval = seconds),
+        show: |f| f.conntrack_interval.to_string(),
+    },
+    Flag {
         name: "log-format",
         value: Some("text|json"),
         help: "log lines as klog writes them, or one JSON object per line",
@@ -219,6 +228,12 @@ pub(super) fn utf8(value: &OsStr) -> Result<&str, String> {
 
 pub(super) fn boolean(value: &OsStr) -> Result<bool, String> {
     utf8(value).and_then(|text| parse_bool(text).ok_or_else(|| "write true or false".to_owned()))
+}
+
+/// A day is more than anybody wants, and keeps sums of times in range.
+fn seconds(text: &str) -> Result<u64, String> {
+    let seconds = text.parse().ok().filter(|seconds| *seconds <= 86_400);
+    seconds.ok_or_else(|| "write whole seconds from 0 to 86400, like 10".to_owned())
 }
 
 fn one_of<T: Copy>(value: &OsStr, words: &[(&str, T)]) -> Result<T, String> {

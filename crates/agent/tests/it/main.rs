@@ -20,6 +20,7 @@ mod lab;
 mod log;
 mod migration;
 mod reload;
+mod snat;
 mod status;
 mod support;
 mod tidy;
