@@ -52,7 +52,7 @@ pub struct Sample {
 
 impl Sample {
     /// The largest part of its ports that any destination uses, 0 to 1; 0 where nothing is translated.
-    pub fn utilization(&self) -> f64 {
+    pub fn highest_ratio(&self) -> f64 {
         self.busiest.first().map_or(0.0, PortUse::ratio)
     }
 }

@@ -131,7 +131,7 @@ fn a_sample_tells_the_busiest_destination_and_how_much_of_its_ports_is_in_use() 
     let _agent = Agent::start_ready(&lab.node, &["--conntrack-interval=0"], None);
     let sampler = lab.node.run(|| Sampler::start(INTERVAL, "".parse().unwrap())).unwrap();
     sampler.in_force(None);
-    assert_eq!(wait_for_sample(&sampler, "a first sample", |_| true).utilization(), 0.0);
+    assert_eq!(wait_for_sample(&sampler, "a first sample", |_| true).highest_ratio(), 0.0);
     let to = |last: u8| SocketAddr::new(IpAddr::from([198, 51, 100, last]), PORT);
     let _few = open_connections(&lab, to(3), 3);
     let _many = open_connections(&lab, to(2), 7);
@@ -141,7 +141,7 @@ fn a_sample_tells_the_busiest_destination_and_how_much_of_its_ports_is_in_use() 
         wait_for_sample(&sampler, "both destinations", |sample| sample.busiest.iter().map(|it| it.used).eq([7, 3]));
     assert_eq!(sample.busiest[0].lane.endpoint(), to(2));
     assert_eq!(sample.busiest[0].lane.translated, addresses(Family::Ipv4).node_outside);
-    assert_eq!(sample.utilization(), 7.0 / 64_512.0);
+    assert_eq!(sample.highest_ratio(), 7.0 / 64_512.0);
 }
 
 #[test]
