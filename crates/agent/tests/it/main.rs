@@ -19,6 +19,7 @@ mod iptables;
 mod lab;
 mod log;
 mod migration;
+mod monitoring;
 mod reload;
 mod snat;
 mod status;

@@ -7,6 +7,7 @@ pub mod engine;
 pub mod flood;
 pub mod http;
 pub mod iptables;
+pub mod monitoring;
 pub mod program;
 pub mod random;
 pub mod ruleset;

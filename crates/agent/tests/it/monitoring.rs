@@ -1,0 +1,119 @@
+//! Alerts, their runbooks and the dashboard: held against promtool, each other, and the documented metrics.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::monitoring::{alerts, dashboard_expressions, monitoring, repository};
+
+const SECTIONS: [&str; 4] = ["## Meaning", "## Impact", "## Diagnosis", "## Mitigation"];
+
+fn promtool(args: &[&str]) {
+    let output = Command::new("promtool").args(args).current_dir(monitoring("")).output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "promtool {}: {}", args.join(" "), String::from_utf8_lossy(&text));
+}
+
+fn runbook(alert: &str) -> PathBuf {
+    repository().join(format!("docs/runbooks/{alert}.md"))
+}
+
+#[test]
+fn promtool_finds_the_alerts_well_formed_and_firing_as_their_tests_say() {
+    promtool(&["check", "rules", "--lint-fatal", "alerts.yaml"]);
+    promtool(&["test", "rules", "alerts_test.yaml"]);
+}
+
+#[test]
+fn for_every_alert_a_case_is_written_in_which_it_fires_and_one_in_which_it_does_not() {
+    let text = fs::read_to_string(monitoring("alerts_test.yaml")).unwrap();
+    let cases: Vec<(&str, bool)> = text
+        .split("- alertname: ")
+        .skip(1)
+        .map(|case| (case.lines().next().unwrap(), case.lines().nth(2).unwrap().trim() != "exp_alerts: []"))
+        .collect();
+    for alert in alerts() {
+        for fires in [true, false] {
+            assert!(cases.contains(&(alert.name.as_str(), fires)), "{}: no case with fires = {fires}", alert.name);
+        }
+    }
+}
+
+#[test]
+fn every_alert_says_how_bad_it_is_and_leads_to_a_runbook_that_says_what_to_do() {
+    let mut names = BTreeSet::new();
+    for alert in alerts() {
+        assert!(["critical", "warning", "info"].contains(&alert.severity.as_str()), "{alert:?}");
+        assert!(alert.runbook.ends_with(&format!("/docs/runbooks/{}.md", alert.name)), "{alert:?}");
+        let text = fs::read_to_string(runbook(&alert.name)).unwrap_or_else(|error| panic!("{}: {error}", alert.name));
+        assert!(text.starts_with(&format!("# {}\n", alert.name)), "{}: another heading", alert.name);
+        let places: Vec<usize> = SECTIONS.iter().filter_map(|section| text.find(section)).collect();
+        assert!(places.len() == SECTIONS.len() && places.is_sorted(), "{}: sections {places:?}", alert.name);
+        names.insert(format!("{}.md", alert.name));
+    }
+    let pages = fs::read_dir(repository().join("docs/runbooks")).unwrap();
+    let pages: BTreeSet<String> = pages.map(|page| page.unwrap().file_name().into_string().unwrap()).collect();
+    names.insert("README.md".to_owned());
+    assert_eq!(pages, names, "one page for each alert, and one for all");
+}
+
+#[test]
+fn links_between_runbooks_lead_somewhere() {
+    for page in fs::read_dir(repository().join("docs/runbooks")).unwrap().map(|page| page.unwrap().path()) {
+        let text = fs::read_to_string(&page).unwrap();
+        for link in text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()) {
+            assert!(page.parent().unwrap().join(link).exists(), "{}: {link}", page.display());
+        }
+    }
+}
+
+#[test]
+fn alerts_dashboard_and_runbooks_name_only_metrics_that_there_are() {
+    let documented = fs::read_to_string(repository().join("docs/metrics.md")).unwrap();
+    let mut documented = metrics(&documented);
+    for name in documented.clone() {
+        documented.extend([format!("{name}_bucket"), format!("{name}_sum"), format!("{name}_count")]);
+    }
+    let runbooks = alerts().into_iter().map(|alert| fs::read_to_string(runbook(&alert.name)).unwrap());
+    let texts = alerts().into_iter().map(|alert| alert.expression).chain(dashboard_expressions()).chain(runbooks);
+    let mut named = BTreeSet::new();
+    for text in texts {
+        for name in metrics(&text) {
+            assert!(documented.contains(&name), "{name} is not in docs/metrics.md: {text}");
+            named.insert(name);
+        }
+    }
+    assert!(named.len() > 20, "{named:?}");
+}
+
+/// The names of metrics in a text.
+fn metrics(text: &str) -> BTreeSet<String> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter(|word| word.starts_with("ip_masq_agent_") || word.starts_with("process_")).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_panel_says_what_it_shows_and_no_two_lie_upon_each_other() {
+    let text = fs::read_to_string(monitoring("dashboard.json")).unwrap();
+    let dashboard: Value = serde_json::from_str(&text).unwrap();
+    let mut taken = BTreeSet::new();
+    for panel in dashboard["panels"].as_array().unwrap() {
+        let title = panel["title"].as_str().unwrap();
+        let [x, y, w, h] = ["x", "y", "w", "h"].map(|key| panel["gridPos"][key].as_u64().unwrap());
+        assert!(x + w <= 24, "{title} is too wide");
+        for place in (x..x + w).flat_map(|x| (y..y + h).map(move |y| (x, y))) {
+            assert!(taken.insert(place), "{title} lies upon another panel at {place:?}");
+        }
+        if panel["type"] != "row" {
+            assert!(panel["description"].as_str().is_some_and(|text| text.ends_with('.')), "{title}: no description");
+            assert!(panel["fieldConfig"]["defaults"]["unit"].is_string(), "{title}: no unit");
+            for target in panel["targets"].as_array().unwrap() {
+                assert_eq!(target["datasource"]["uid"], "${datasource}", "{title}");
+                assert!(target["expr"].as_str().unwrap().contains("$instance"), "{title}: {}", target["expr"]);
+            }
+        }
+    }
+}
