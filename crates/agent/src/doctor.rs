@@ -4,6 +4,7 @@ mod beside;
 mod generations;
 mod overriding;
 mod port_choice;
+mod source_ports;
 mod stacks;
 
 pub mod conntrack;
@@ -27,6 +28,7 @@ use self::tunnels::Tunnel;
 use crate::foreign::condition::Packet;
 use crate::foreign::walk::Sets;
 use crate::foreign::{Action, Ruleset};
+use crate::snat::PortUse;
 
 /// What is known of the node.
 #[derive(Debug)]
@@ -45,6 +47,8 @@ pub struct Facts<'f> {
     pub reserved_ports: &'f [PortRange],
     /// The connection table; `None` where there is none.
     pub conntrack: Option<Conntrack>,
+    /// The source ports in use, the destinations first that are nearest to running out.
+    pub port_uses: &'f [PortUse],
     /// The iptables that is too old for `--random-fully`, where that is asked for.
     pub too_old: Option<&'f str>,
     /// What is wrong with the lock file, where the agent needs it.
@@ -96,6 +100,7 @@ pub fn examine(facts: &Facts<'_>, sets: &mut Sets<'_>) -> Vec<Finding> {
     findings.extend(tunnels::findings(facts));
     findings.extend(port_choice::findings(facts));
     findings.extend(facts.conntrack.and_then(nearly_full));
+    findings.extend(source_ports::finding(facts));
     findings.extend(facts.too_old.map(too_old));
     findings.extend(facts.lock.map(lock_file::finding));
     findings.extend(untracked(facts.ruleset));
@@ -203,6 +208,7 @@ mod tests {
             tunnels: &[],
             reserved_ports,
             conntrack,
+            port_uses: &[],
             too_old,
             lock: None,
         };

@@ -11,8 +11,10 @@ use masq::cidr::Family;
 use masq::config::{Config, Flags, Parsed, Source};
 use masq::policy::Policy;
 use nfnetlink::{Conntrack, Statistics};
+use serde_json::Value;
 
 use crate::support::agent::{Agent, wait_until};
+use crate::support::program::run_in;
 
 /// Nobody else in the lab uses this port.
 const PORT: u16 = 7_100;
@@ -65,6 +67,16 @@ fn statistics(lab: &Lab) -> Statistics {
 
 fn entries(lab: &Lab) -> u32 {
     lab.node.run(|| Conntrack::open().unwrap().size().unwrap().entries)
+}
+
+/// The findings of `status`, and the sentence of the first.
+fn findings(lab: &Lab, flags: &[&str]) -> (Vec<String>, String) {
+    let args = [&["status", "--backend=nftables", "-o", "json", "--config", "-"], flags].concat();
+    let run = run_in(&lab.node, &args, BEFORE, |_| {});
+    let value: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run:?}"));
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let ids = value["findings"].as_array().unwrap().iter().map(|finding| text(&finding["id"])).collect();
+    (ids, text(&value["findings"][0]["sentence"]))
 }
 
 fn policy(config: &str) -> Option<Arc<Policy>> {
@@ -168,6 +180,24 @@ fn connections_whose_verdict_a_new_policy_reverses_are_stale_until_they_end_or_t
 
 const BEFORE: &str = "nonMasqueradeCIDRs: [10.0.0.0/8, 11.0.0.0/8]\n";
 const AFTER: &str = "nonMasqueradeCIDRs: [10.0.0.0/8, 198.51.100.0/24]\n";
+
+#[test]
+fn status_tells_of_a_destination_with_few_ports_left_and_of_none_with_enough() {
+    let lab = Lab::open().unwrap();
+    let flags = ["--to-ports=4000-4004"];
+    let _agent = Agent::start_ready(&lab.node, &flags, Some(BEFORE));
+    let to = SocketAddr::new([198, 51, 100, 2].into(), PORT);
+    let _sockets = open_connections(&lab, to, 3);
+    let _others = open_connections(&lab, SocketAddr::new([198, 51, 100, 3].into(), PORT), 3);
+    wait_until("six connections in the table", || entries(&lab) == 6);
+    assert_eq!(findings(&lab, &flags).0, [""; 0]);
+    let _one_more = open_connections(&lab, to, 1);
+    wait_until("one more", || entries(&lab) == 7);
+    let (ids, sentence) = findings(&lab, &flags);
+    assert_eq!(ids, ["snat-ports-nearly-used-up"]);
+    let figures = "udp connections to 198.51.100.2:7100 use 4 of the 5 source ports of 198.51.100.1; once";
+    assert!(sentence.starts_with(figures), "{sentence}");
+}
 
 #[test]
 fn the_daemon_says_how_many_connections_a_change_of_the_config_left_stale() {

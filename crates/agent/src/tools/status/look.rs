@@ -24,11 +24,15 @@ use crate::foreign::condition::{AddressTypes, Packet, Question, Span};
 use crate::foreign::sets::SetLookup;
 use crate::foreign::{self, Kind, Ruleset};
 use crate::route::{Flow, Routes};
+use crate::snat::{self, PortUse};
 use crate::tools::node;
 use crate::tools::running::{self, Running};
 
 /// More destinations, and more sources, than this of a family are not tried out: with thousands of rules each trial takes a while.
 const MOST_TRIED: usize = 16;
+
+/// A look at all connections that takes longer than this is given up: a million of them take a second or two.
+const CONNECTIONS_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What was seen.
 pub(super) struct Seen {
@@ -86,6 +90,8 @@ pub(super) fn look(options: &NodeOptions) -> Result<Seen> {
         let networks = networks::read();
         let packets = or_none(packets(&policy, &ruleset, &networks).context("routes"), &mut unseen);
         let tunnels = or_none(tunnels::read(&policy), &mut unseen);
+        // Where the table cannot be looked at, that was told above.
+        let port_uses = conntrack.map(|_| port_uses(&policy)).map_or_else(Vec::new, |read| or_none(read, &mut unseen));
         let facts = Facts {
             policy: &policy,
             ruleset: &ruleset,
@@ -94,6 +100,7 @@ pub(super) fn look(options: &NodeOptions) -> Result<Seen> {
             tunnels: &tunnels,
             reserved_ports: &reserved_ports(),
             conntrack,
+            port_uses: &port_uses,
             too_old,
             lock: lock.as_ref(),
         };
@@ -121,6 +128,11 @@ fn or_none<T>(read: Result<Vec<T>>, unseen: &mut Vec<Error>) -> Vec<T> {
         unseen.push(error);
         Vec::new()
     })
+}
+
+fn port_uses(policy: &Policy) -> Result<Vec<PortUse>> {
+    let mut conntrack = nfnetlink::Conntrack::open()?;
+    snat::look(&mut conntrack, &policy.masquerade.to_ports, CONNECTIONS_PATIENCE).context("source ports in use")
 }
 
 fn age(file: &str) -> Option<Duration> {

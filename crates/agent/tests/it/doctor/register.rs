@@ -59,6 +59,11 @@ const REGISTER: &[Row] = &[
         "a_connection_table_is_told_when_it_is_nearly_full_and_not_before",
     ),
     Row(
+        "snat-ports-nearly-used-up",
+        "status_tells_of_a_destination_with_few_ports_left_and_of_none_with_enough",
+        "status_tells_of_a_destination_with_few_ports_left_and_of_none_with_enough",
+    ),
+    Row(
         "random-fully-unavailable",
         "random_ports_that_iptables_is_too_old_for_are_told",
         "random_ports_that_iptables_is_too_old_for_are_told",
