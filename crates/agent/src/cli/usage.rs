@@ -70,8 +70,5 @@ fn fill(paragraph: &str) -> String {
 
 fn describe(flag: &Flag, text: &mut String) {
     let value = flag.value.map(|value| format!(" {value}")).unwrap_or_default();
-    let default = flag.default();
-    let default =
-        if default.is_empty() || default == "false" { String::new() } else { format!(" (default {default})") };
-    let _ = writeln!(text, "  {}{value}\n        {}{default}", flag.dashed(), flag.help);
+    let _ = writeln!(text, "  {}{value}\n        {}", flag.dashed(), flag.help_and_default());
 }
