@@ -95,9 +95,24 @@ impl Flag {
         format!("{dashes}{}", self.name)
     }
 
-    /// Whether the flag shapes the policy, so that every tool takes it too.
+    /// What the flag does for a command that takes it, and what is in force without it, unless that is nothing or off.
+    pub fn help_for(&self, topic: Topic) -> String {
+        match self.default().as_str() {
+            "" | "false" => self.help.to_owned(),
+            // It shows a config of its own.
+            _ if topic == Topic::Demo && self.name == "config" => self.help.to_owned(),
+            default => format!("{} (default {default})", self.help),
+        }
+    }
+
+    /// Whether the flag tells what is to be in force, so that every tool that reads a config takes it too.
+    pub fn is_for_all_tools(&self) -> bool {
+        self.commands == super::table::EVERYWHERE
+    }
+
+    /// Whether the flag shapes the policy together with the config.
     pub(super) fn shapes_policy(&self) -> bool {
-        self.commands == super::table::EVERYWHERE && self.name != "config"
+        self.is_for_all_tools() && self.name != "config"
     }
 
     /// The one word that gives this flag its value in `flags`.

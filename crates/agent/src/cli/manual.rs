@@ -56,7 +56,11 @@ const DAEMON: Manual = Manual {
         force. At exit the rules stay, unless --cleanup-on-exit is given. Words behind the flags are ignored with a warning.",
     exit_status: &[
         (0, "a signal ended it, or with --once: the kernel holds the policy"),
-        (1, "a flag has a value that no kernel takes, or with --once: the kernel could not be made to hold the policy"),
+        (
+            1,
+            "a flag has a value that no kernel takes, the daemon cannot go on, or with --once: the config is refused or the kernel \
+            does not hold the policy",
+        ),
         (2, "wrong usage, or a log file that cannot be opened"),
     ],
     examples: &[
@@ -171,8 +175,8 @@ const CLEANUP: Manual = Manual {
 const DEMO: Manual = Manual {
     summary: "show it at work on real packets, in private namespaces",
     words: FLAGS,
-    about: "Makes a pod, a node and an outside in private namespaces, runs the daemon there and sends real packets. Nothing \
-        outside the namespaces changes.",
+    about: "Makes a pod, a node and an outside in private namespaces, runs the daemon there and sends real packets. Without \
+        --config it shows a config of its own. Nothing outside the namespaces changes.",
     exit_status: &[
         (0, "as the config says"),
         (1, "a packet was treated otherwise"),
@@ -199,7 +203,7 @@ const COMPLETION: Manual = Manual {
         },
         Example {
             purpose: "fish, from now on",
-            line: "ip-masq-agent completion fish > ~/.config/fish/completions/ip-masq-agent.fish",
+            line: "ip-masq-agent completion fish > $HOME/.config/fish/completions/ip-masq-agent.fish",
         },
     ],
 };

@@ -18,6 +18,7 @@ mod http;
 mod iptables;
 mod lab;
 mod log;
+mod manual;
 mod migration;
 mod monitoring;
 mod reload;
