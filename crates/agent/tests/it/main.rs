@@ -26,5 +26,4 @@ mod snat;
 mod status;
 mod support;
 mod tidy;
-mod tools;
 mod traffic;

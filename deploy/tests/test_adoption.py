@@ -1,0 +1,61 @@
+"""Taking over a DaemonSet that somebody applied: what is left of the old one when the chart's is merged into it."""
+
+import pytest
+import yaml
+
+from rendering import KUBECTL, ROOT, chart, one, output
+
+CONTAINER = "spec.template.spec.containers.0."
+
+# What survives a merge, since a map only gains by one; the chart's README says so, and how to be rid of it.
+SURVIVES = {
+    "reference": set(),
+    "kube-addon": {
+        "metadata.labels.addonmanager.kubernetes.io/mode",
+        "metadata.labels.kubernetes.io/cluster-service",
+        "spec.template.spec.nodeSelector.node.kubernetes.io/masq-agent-ds-ready",
+    },
+    # A container's own profile, the same as the pod's, and a volume that nothing mounts any more.
+    "gke-guide": {f"{CONTAINER}securityContext.seccompProfile", "spec.template.spec.volumes.config-volume"},
+}
+
+
+def differences(merged, ours, path=""):
+    """The paths at which the merged object is not ours."""
+    if isinstance(merged, dict) and isinstance(ours, dict):
+        keys = merged.keys() | ours.keys()
+        return {found for key in keys for found in differences(merged.get(key), ours.get(key), f"{path}{key}.")}
+    if isinstance(merged, list) and isinstance(ours, list):
+        longest = range(max(len(merged), len(ours)))
+        at = lambda entries, place: entries[place] if place < len(entries) else None
+        return {found for place in longest for found in differences(at(merged, place), at(ours, place), f"{path}{place}.")}
+    return set() if merged == ours else {path.removesuffix(".")}
+
+
+@pytest.mark.parametrize("backend", ["default", "iptables"])
+@pytest.mark.parametrize("old", SURVIVES)
+def test_nothing_of_the_old_object_is_left_but_what_the_readme_tells(old, backend, tmp_path):
+    ours = one(chart(backend), "DaemonSet")
+    patch = tmp_path / "ours.yaml"
+    patch.write_text(yaml.safe_dump(ours))
+    manifest = ROOT / f"deploy/tests/old/{old}.yaml"
+    merged = output(KUBECTL, "patch", "--local", "--type=strategic", "-f", manifest, "--patch-file", patch, "-o", "yaml")
+    left = differences(by_name(yaml.safe_load(merged)), by_name(ours))
+    assert left == SURVIVES[old]
+
+
+def by_name(daemonset):
+    """Volumes by their names and mounts by their paths, as Kubernetes merges them."""
+    pod = daemonset["spec"]["template"]["spec"]
+    pod["volumes"] = {volume["name"]: volume for volume in pod["volumes"]}
+    agent = pod["containers"][0]
+    agent["volumeMounts"] = {mount["mountPath"]: mount for mount in agent["volumeMounts"]}
+    return daemonset
+
+
+def test_the_selector_and_the_configmap_are_the_references():
+    daemonset = one(chart("default"), "DaemonSet")
+    old = yaml.safe_load((ROOT / "deploy/tests/old/reference.yaml").read_text())
+    assert daemonset["metadata"]["name"] == old["metadata"]["name"]
+    assert daemonset["spec"]["selector"] == old["spec"]["selector"]
+    assert daemonset["spec"]["template"]["spec"]["volumes"] == old["spec"]["template"]["spec"]["volumes"]
