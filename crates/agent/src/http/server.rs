@@ -101,7 +101,9 @@ impl<A: Fn(&Request) -> Response> Server<A> {
         }
     }
 
+    /// Takes connections, of which at least one waits.
     fn accept(&mut self, now: Instant) {
+        let (mut has_accepted, mut has_made_room) = (false, false);
         for _ in 0..ACCEPTED_AT_ONCE {
             match self.listener.accept() {
                 Ok((stream, _)) => {
@@ -110,12 +112,15 @@ impl<A: Fn(&Request) -> Response> Server<A> {
                     }
                     // It fails for connections that are gone already.
                     self.clients.extend(Client::new(stream, now).ok());
+                    has_accepted = true;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => {}
+                // Without a free descriptor the kernel does not look whether another connection waits. Poll will.
+                Err(_) if has_accepted => return,
+                Err(_) if !has_made_room && self.make_room() => has_made_room = true,
                 Err(_) => {
-                    // The connection stays in the queue, and poll would report it without end.
-                    self.make_room();
+                    // Poll would report the connection without end.
                     self.accept_after = Some(now + ACCEPT_PAUSE);
                     return;
                 }
@@ -123,12 +128,10 @@ impl<A: Fn(&Request) -> Response> Server<A> {
         }
     }
 
-    /// Closes the least important connection, if there is any.
-    fn make_room(&mut self) {
+    /// Closes the least important connection; `false` if there is none.
+    fn make_room(&mut self) -> bool {
         let least = (0..self.clients.len()).min_by_key(|&index| self.clients[index].connection.importance());
-        if let Some(index) = least {
-            self.clients.swap_remove(index);
-        }
+        least.map(|index| self.clients.swap_remove(index)).is_some()
     }
 
     fn bound_unsent(&mut self) {
