@@ -1,10 +1,13 @@
 # Targets for people and for CI. On Debian and Ubuntu, as root, they install what they need besides a Rust toolchain.
 
 CARGO ?= cargo
+# What static and image are made for: amd64 or arm64, gnu or musl.
+ARCH ?= $(patsubst aarch64,arm64,$(patsubst x86_64,amd64,$(shell uname -m)))
+LIBC ?= gnu
 # The packet tests need a network namespace of their own making: as an ordinary user that takes a user namespace around them.
 NAMESPACED := $(if $(filter 0,$(shell id -u)),,unshare --map-root-user --net)
 
-.PHONY: all demo test lint bench image tools deploy-tools test-deploy renew-deploy clean
+.PHONY: all demo test lint bench static image test-image tools deploy-tools test-deploy renew-deploy clean
 
 all: lint test
 
@@ -38,9 +41,18 @@ bench:
 	$(CARGO) build --release --locked -p ip-masq-agent
 	$(NAMESPACED) $(CARGO) bench --locked -p ip-masq-agent
 
-## image: a container image; there is none yet
-image:
-	@echo "make image: there is no Containerfile yet; build the binary with 'cargo build --release'" >&2; exit 1
+## static: the static program of images, packages and releases, in dist/amd64; LIBC=musl makes it smaller, ARCH=arm64 crosses over
+static:
+	./.ci/static $(ARCH) $(LIBC)
+
+## image: both container images as archives in dist/amd64, as root: with the program alone, and with iptables
+image: static
+	./.ci/image $(ARCH)
+	./.ci/image $(ARCH) iptables
+
+## test-image: the images at work: podman, runc, a pod plugged in by CNI, real packets; as root
+test-image: image
+	./.ci/image-tests
 
 ## tools: the programs that the tests hold the agent against
 tools:

@@ -110,7 +110,7 @@ fn options(page: &mut Roff, topic: Topic) {
         for flag in flags {
             let mut head = vec![bold(flag.dashed())];
             head.extend(flag.value.into_iter().flat_map(|value| [roman(" "), italic(value)]));
-            item(page, head, &flag.help_and_default());
+            item(page, head, &flag.help_for(topic));
         }
     }
 }

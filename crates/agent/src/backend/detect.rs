@@ -141,7 +141,7 @@ impl Programs {
         }
         let saves = |stack| -> Vec<String> {
             let tools = Family::ALL.into_iter().filter_map(|family| self.tools(family, stack).ok());
-            tools.filter_map(|tools| tools.save_existing(runner).ok()).collect()
+            tools.filter_map(|tools| tools.save_existing(runner, None).ok()).collect()
         };
         let legacy = saves(Stack::Legacy);
         facts.legacy_hint = legacy.iter().any(|text| has_hint(text));

@@ -3,6 +3,8 @@
 use anyhow::Error;
 use masq::cidr::Family;
 
+use super::iptables::save::Observed;
+
 /// Two lists whose lengths multiply to more than this are not aligned line by line, which would take that much memory.
 const MOST_PAIRS: usize = 1 << 22;
 
@@ -17,6 +19,8 @@ pub struct Comparison {
     pub counted: Vec<Counted>,
     /// The version of iptables, if it is too old for the `--random-fully` that the policy asks for.
     pub too_old: Option<String>,
+    /// The nat tables of iptables-legacy that were read for it, whole: to read them takes a program each.
+    pub legacy: Vec<(Family, Observed)>,
 }
 
 /// Connections of one family by what became of them, since the table was made.
@@ -67,6 +71,7 @@ impl Comparison {
     pub fn append(&mut self, other: Comparison) {
         self.groups.extend(other.groups);
         self.failures.extend(other.failures);
+        self.legacy.extend(other.legacy);
     }
 }
 

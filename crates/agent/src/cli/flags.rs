@@ -95,10 +95,12 @@ impl Flag {
         format!("{dashes}{}", self.name)
     }
 
-    /// What the flag does, and what is in force without it, unless that is nothing or off.
-    pub fn help_and_default(&self) -> String {
+    /// What the flag does for a command that takes it, and what is in force without it, unless that is nothing or off.
+    pub fn help_for(&self, topic: Topic) -> String {
         match self.default().as_str() {
             "" | "false" => self.help.to_owned(),
+            // It shows a config of its own.
+            _ if topic == Topic::Demo && self.name == "config" => self.help.to_owned(),
             default => format!("{} (default {default})", self.help),
         }
     }

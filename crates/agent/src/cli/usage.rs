@@ -21,7 +21,7 @@ pub fn usage(topic: Topic) -> String {
     for (title, flags) in sections.iter().filter(|(_, flags)| !flags.is_empty()) {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "\n{title}:");
-        flags.iter().for_each(|flag| describe(flag, &mut text));
+        flags.iter().for_each(|flag| describe(flag, topic, &mut text));
     }
     text
 }
@@ -68,7 +68,7 @@ fn fill(paragraph: &str) -> String {
     text + "\n"
 }
 
-fn describe(flag: &Flag, text: &mut String) {
+fn describe(flag: &Flag, topic: Topic, text: &mut String) {
     let value = flag.value.map(|value| format!(" {value}")).unwrap_or_default();
-    let _ = writeln!(text, "  {}{value}\n        {}", flag.dashed(), flag.help_and_default());
+    let _ = writeln!(text, "  {}{value}\n        {}", flag.dashed(), flag.help_for(topic));
 }

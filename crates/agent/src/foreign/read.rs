@@ -54,11 +54,13 @@ impl Unseen {
 }
 
 /// Reads the tables that can translate addresses or keep packets untracked, of the calling thread's network namespace. `our_chain` is
-/// the name of the chain that the iptables backend uses. Nothing is changed: where iptables-legacy has no table, none is asked for.
-pub fn read(search_path: &OsStr, our_chain: &str) -> Reading {
+/// the name of the chain that the iptables backend uses, and `known` are nat tables of iptables-legacy that were read already. Nothing is
+/// changed: where iptables-legacy has no table, none is asked for.
+pub fn read(search_path: &OsStr, our_chain: &str, mut known: Vec<(Family, Observed)>) -> Reading {
     let mut reading = Reading::default();
     for family in Family::ALL {
-        match legacy(family, search_path) {
+        let known = known.extract_if(.., |(of, _)| *of == family).next().map(|(_, nat)| nat);
+        match legacy(family, search_path, known) {
             Ok(tables) => reading.ruleset.tables.extend(tables),
             Err(error) => {
                 let error = error.context(format!("{family} tables of iptables-legacy"));
@@ -148,19 +150,23 @@ fn tables_of_iptables(chains: &[Located<nfnetlink::Chain>]) -> BTreeSet<(u8, &st
 }
 
 /// The nat and raw tables of iptables-legacy in a family. The kernel makes a table when it is asked for, so only those are read that
-/// are there.
-fn legacy(family: Family, search_path: &OsStr) -> Result<Vec<Table>> {
+/// are there, and the nat table only if it is not `known`.
+fn legacy(family: Family, search_path: &OsStr, known: Option<Observed>) -> Result<Vec<Table>> {
     let Some(present) = legacy_tables(family) else {
         return Err(anyhow!("this process may not read which there are; it takes CAP_NET_ADMIN"));
     };
-    let wanted: Vec<&str> =
-        ["raw", "nat"].into_iter().filter(|name| present.iter().any(|table| table == name)).collect();
+    let is_wanted = |name: &&str| present.iter().any(|table| table == name) && (*name == "raw" || known.is_none());
+    let wanted: Vec<&str> = ["raw", "nat"].into_iter().filter(is_wanted).collect();
+    let known = known.map(|nat| legacy_table(family, "nat", &nat));
     if wanted.is_empty() {
-        return Ok(Vec::new());
+        return Ok(known.into_iter().collect());
     }
     let runner = Runner { limit: PROGRAM_LIMIT, interrupt: None };
-    let text = legacy_tools(family, search_path, &runner)?.save_existing(&runner).context("cannot be read")?;
-    Ok(wanted.into_iter().map(|name| legacy_table(family, name, &Observed::parse_table(&text, name))).collect())
+    let tools = legacy_tools(family, search_path, &runner)?;
+    let table = known.as_ref().and(Some("raw"));
+    let text = tools.save_existing(&runner, table).context("cannot be read")?;
+    let read = wanted.into_iter().map(|name| legacy_table(family, name, &Observed::parse_table(&text, name)));
+    Ok(read.chain(known).collect())
 }
 
 fn legacy_tools(family: Family, search_path: &OsStr, runner: &Runner) -> Result<Tools> {

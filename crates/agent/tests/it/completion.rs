@@ -21,11 +21,11 @@ const ZSH: &str = r#"
 zmodload zsh/zpty
 zpty shell 'PS1= TERM=dumb zsh -f -i'
 zpty -w shell "autoload -Uz compinit; unsetopt beep; $0"
-zpty -w shell 'show-line() { print -r -- "LI""NE<$BUFFER>"; BUFFER= }; zle -N show-line; bindkey "^X" show-line'
+zpty -w shell 'show-line() { print -r -- "LI""NE<$BUFFER>"; BUFFER= }; zle -N show-line; bindkey "^T" show-line'
 zpty -w shell 'print -r -- rea""dy'
 zpty -r shell out '*ready*'
 for line in "${@:2}"; do
-    zpty -w -n shell "$line"$'\t\x18'
+    zpty -w -n shell "$line"$'\t\x14'
     zpty -r shell out '*LINE<*>*'
     print -r -- "${${out##*LINE<}%%>*}"
 done
@@ -58,6 +58,9 @@ impl Script {
         let mut command = Command::new(self.shell.word());
         command.args(arguments).arg(self.path()).args(words);
         command.current_dir(self.home.path()).env("HOME", self.home.path()).env("TERM", "dumb");
+        for name in ["XDG_CONFIG_HOME", "XDG_DATA_HOME", "BASH_ENV", "ZDOTDIR"] {
+            command.env_remove(name);
+        }
         let run = finish(&Namespace::open("shell").unwrap(), command, "");
         assert_eq!((run.status, run.stderr.as_str()), (Some(0), ""), "{words:?}: {}", run.stdout);
         run.stdout.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()

@@ -26,4 +26,5 @@ mod snat;
 mod status;
 mod support;
 mod tidy;
+mod tools;
 mod traffic;

@@ -26,8 +26,8 @@ impl Iptables {
                 let rules = desired.as_ref().and_then(|desired| desired.rules(family)).filter(|_| stack == in_use);
                 match self.compare_table(family, stack, rules) {
                     Ok(found) => {
-                        comparison.groups.extend(found.groups);
-                        comparison.too_old = comparison.too_old.or(found.too_old);
+                        comparison.too_old = comparison.too_old.take().or(found.too_old.clone());
+                        comparison.append(found);
                     }
                     // Where nothing of ours is to be, the daemon gets along without programs, too.
                     Err(error) if rules.is_none() && is_missing(&error) => {}
@@ -49,7 +49,7 @@ impl Iptables {
         let place = Place { family, stack };
         let Some(wanted) = rules else {
             let groups = place.leftovers(&observed, Scope::All(&self.chain));
-            return Ok(Comparison { groups, ..Comparison::default() });
+            return Ok(Comparison { groups, legacy: place.legacy(observed), ..Comparison::default() });
         };
         let version = match self.node.programs.version(family, stack) {
             Some(version) => version,
@@ -59,7 +59,7 @@ impl Iptables {
         let mut groups = place.chain(&self.chain, &rules, &observed)?;
         groups.extend(place.leftovers(&observed, Scope::AllBut(&self.chain)));
         let too_old = (rules != wanted).then(|| version.to_string());
-        Ok(Comparison { groups, too_old, ..Comparison::default() })
+        Ok(Comparison { groups, too_old, legacy: place.legacy(observed), ..Comparison::default() })
     }
 }
 
@@ -83,6 +83,12 @@ impl Place {
     fn group(self, chain: &str, lines: Vec<Line>) -> Option<Group> {
         let Place { family, stack } = self;
         (!lines.is_empty()).then(|| Group { place: format!("{family} nat table of {stack}, chain {chain}"), lines })
+    }
+
+    /// The table, if it is one of iptables-legacy and was there to be read.
+    fn legacy(self, observed: Observed) -> Vec<(Family, Observed)> {
+        let is_legacy = self.stack == Stack::Legacy && !observed.chains.is_empty();
+        is_legacy.then_some((self.family, observed)).into_iter().collect()
     }
 
     /// The chain in use and the jump to it.

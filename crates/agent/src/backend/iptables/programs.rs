@@ -184,14 +184,15 @@ impl Tools {
         Ok(observed)
     }
 
-    /// Everything that is in the tables that exist already, without making one.
+    /// What is in a table that exists already, or in all of those, without making one.
     ///
     /// # Errors
     /// The program cannot be run or refuses.
-    pub fn save_existing(&self, runner: &Runner) -> Result<String, ProgramError> {
-        let finished = runner.run(&self.save, &[], b"")?;
+    pub fn save_existing(&self, runner: &Runner, table: Option<&str>) -> Result<String, ProgramError> {
+        let args = table.map_or_else(Vec::new, |table| vec!["-t", table]);
+        let finished = runner.run(&self.save, &args, b"")?;
         if finished.status != 0 {
-            return Err(refusal(&self.save, "", finished, self.family));
+            return Err(refusal(&self.save, &args.join(" "), finished, self.family));
         }
         Ok(String::from_utf8_lossy(&finished.stdout).into_owned())
     }

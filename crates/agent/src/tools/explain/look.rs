@@ -76,7 +76,7 @@ pub(super) fn look(options: &ExplainOptions) -> Result<Look> {
         Ok(route) => Some(picked(&mut routes, route, destination)?),
         Err(_) => None,
     };
-    let mut reading = foreign::read(&env::var_os("PATH").unwrap_or_default(), &options.masq_chain);
+    let mut reading = foreign::read(&env::var_os("PATH").unwrap_or_default(), &options.masq_chain, Vec::new());
     match options.backend {
         BackendChoice::Auto => {}
         BackendChoice::Nftables => reading.ruleset.disown(Backend::Iptables),

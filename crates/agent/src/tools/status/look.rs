@@ -78,10 +78,12 @@ pub(super) fn look(options: &NodeOptions) -> Result<Seen> {
         }
         Err(error) => unseen.push(error),
     }
+    let mut legacy = Vec::new();
     if let Some(comparison) = &mut comparison {
         unseen.append(&mut comparison.failures);
+        legacy.append(&mut comparison.legacy);
     }
-    let foreign::Reading { ruleset, unseen: rules_unseen } = foreign::read(&search_path(), &options.masq_chain);
+    let foreign::Reading { ruleset, unseen: rules_unseen } = foreign::read(&search_path(), &options.masq_chain, legacy);
     unseen.extend(rules_unseen.into_iter().map(|unseen| unseen.error));
     let conntrack =
         conntrack::read().map_err(|error| unseen.push(Error::from(error).context("connection tracking"))).ok();

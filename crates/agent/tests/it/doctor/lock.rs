@@ -2,13 +2,12 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use ip_masq_agent::backend::iptables::version::Stack;
 use serde_json::Value;
 
-use crate::support::agent::program;
 use crate::support::applied::{Applied, DEFAULTS, sentence};
+use crate::support::program::run_by;
 
 /// A container on the node: a root of layers, everything of the node's but /run below it, and in that what `$1` does before the words
 /// that follow are run. The process is its own first one.
@@ -30,23 +29,18 @@ const CONTAINER: &str = r#"
     exec chroot /run/root "$@"
 "#;
 
-/// Exit status and findings of `status` with the lock file where everybody has it, the program being run by these words.
-fn look(applied: &Applied, before: &[&str]) -> (Option<i32>, Vec<Value>) {
-    let words =
-        [before, &[program().to_str().unwrap(), "status", "--backend=iptables", "-o", "json", "--config"]].concat();
-    let mut command = Command::new(words[0]);
-    let config = applied.node.config_path();
-    command.args(&words[1..]).arg(&config).env("PATH", applied.node.programs.path()).env_remove("XTABLES_LOCKFILE");
-    let output = applied.node.namespace.run(move || command.output().unwrap());
-    let value: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
-    (output.status.code(), value["findings"].as_array().unwrap().clone())
+/// Exit status and findings of `status` with the lock file where everybody has it, run by these words.
+fn look(applied: &Applied, runner: &[&str]) -> (Option<i32>, Vec<Value>) {
+    let path = format!("PATH={}", applied.node.programs.path().display());
+    let runner = [runner, &["env", "--unset=XTABLES_LOCKFILE", &path]].concat();
+    let args = ["status", applied.backend, "-o", "json", "--config", "-"];
+    let run = run_by(&runner, &applied.node.namespace, &args, applied.config);
+    let value: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run:?}"));
+    (run.status, value["findings"].as_array().unwrap().clone())
 }
 
 fn look_in_container(applied: &Applied, mounts: &str) -> (Option<i32>, Vec<Value>) {
-    let path = format!("PATH=/usr/sbin:/usr/bin:/sbin:/bin; export PATH\n{CONTAINER}");
-    let then = format!("PATH={}", applied.node.programs.path().display());
-    let unshare = ["/usr/bin/unshare", "--mount", "--pid", "--fork", "/bin/sh", "-ec", &path, "container", mounts];
-    look(applied, &[&unshare[..], &["/usr/bin/env", &then]].concat())
+    look(applied, &["unshare", "--mount", "--pid", "--fork", "sh", "-ec", CONTAINER, "container", mounts])
 }
 
 #[track_caller]

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::agent::PATIENCE;
 use super::iptables::Node;
-use super::program::{Run, run_in};
+use super::program::{Run, run_by};
 
 /// The reference's default list, written out.
 pub const DEFAULTS: &str = "nonMasqueradeCIDRs: [10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16]\n";
@@ -48,10 +48,16 @@ impl Applied {
     }
 
     pub fn run(&self, more: &[&str]) -> Run {
+        self.run_by(&[], more)
+    }
+
+    /// As [`Applied::run`], by a program that takes these words and then a command.
+    pub fn run_by(&self, runner: &[&str], more: &[&str]) -> Run {
         let args = [&["status", self.backend, "--config", "-"], self.flags.as_slice(), more].concat();
-        run_in(&self.node.namespace, &args, self.config, |command| {
-            command.env("PATH", self.node.programs.path()).env("XTABLES_LOCKFILE", self.node.programs.join("lock"));
-        })
+        let set = [("PATH", self.node.programs.path()), ("XTABLES_LOCKFILE", &self.node.programs.join("lock"))];
+        let set = set.map(|(name, path)| format!("{name}={}", path.display()));
+        let runner = [runner, &["env"], &set.each_ref().map(String::as_str)].concat();
+        run_by(&runner, &self.node.namespace, &args, self.config)
     }
 
     /// The exit status and the findings.

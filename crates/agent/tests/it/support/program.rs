@@ -41,11 +41,17 @@ pub fn run_in(
     finish(namespace, command, stdin)
 }
 
+/// As [`run_in`], by another program, which takes these words, then the path of this one, and then its arguments.
+pub fn run_by(runner: &[&str], namespace: &Namespace, args: &[impl AsRef<OsStr>], stdin: &str) -> Run {
+    let (first, words) = runner.split_first().unwrap();
+    let mut command = Command::new(first);
+    command.args(words).arg(program()).args(args);
+    finish(namespace, command, stdin)
+}
+
 /// As [`run_in`], with root's powers over nothing: in a user namespace of its own, but not a network namespace.
 pub fn run_powerless(namespace: &Namespace, args: &[impl AsRef<OsStr>]) -> Run {
-    let mut command = Command::new("unshare");
-    command.args(["--user", "--"]).arg(program()).args(args);
-    finish(namespace, command, "")
+    run_by(&["unshare", "--user", "--"], namespace, args, "")
 }
 
 /// Runs any program to its end in a network namespace, with this standard input, but never longer than patience lasts.
