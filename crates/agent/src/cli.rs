@@ -25,7 +25,7 @@ use self::go_flags::{Stop, Words};
 pub use self::manual::{Example, Manual};
 pub use self::options::{
     BackendChoice, CheckOptions, CleanupOptions, Command, DEFAULT_CONFIG_PATH, DaemonOptions, DemoOptions,
-    ExplainOptions, NodeOptions, OutputFormat, RenderOptions, Shell, Topic,
+    ExplainOptions, Grouping, NodeOptions, OutputFormat, RenderOptions, Shell, SortKey, TopOptions, Topic,
 };
 pub use self::question::{Endpoint, Question};
 pub use self::table::flags;
@@ -60,6 +60,7 @@ pub fn parse(args: &[OsString]) -> Result<Command, Refusal> {
         Topic::Diff => node(flags, &words).map(Command::Diff).map_err(usage),
         Topic::Explain => explain(flags, &words).map(Command::Explain).map_err(usage),
         Topic::Status => node(flags, &words).map(Command::Status).map_err(usage),
+        Topic::Top => top(flags, &words).map(Command::Top).map_err(usage),
         Topic::Cleanup => cleanup(flags, &words).map(Command::Cleanup).map_err(usage),
         Topic::Demo => demo(flags, &words).map(Command::Demo).map_err(usage),
         Topic::Completion => shell(&words).map(Command::Completion).map_err(usage),
@@ -160,6 +161,19 @@ fn explain(flags: Flags, words: &Words) -> Result<ExplainOptions, String> {
         backend: flags.backend,
         masq_chain: flags.masq_chain,
         question: Question::parse(&words.rest, flags.host)?,
+        output: flags.output,
+    })
+}
+
+fn top(flags: Flags, words: &Words) -> Result<TopOptions, String> {
+    no_words(words)?;
+    Ok(TopOptions {
+        policy: policy(&flags, words)?,
+        config_path: words.gave("config").then_some(flags.config),
+        by: flags.by,
+        sort: flags.sort,
+        interval: Duration::from_secs(flags.interval),
+        once: flags.once,
         output: flags.output,
     })
 }

@@ -25,6 +25,7 @@ fn main() -> ExitCode {
         Ok(Command::Diff(options)) => tools::diff::run(&options),
         Ok(Command::Explain(options)) => tools::explain::run(&options),
         Ok(Command::Status(options)) => tools::status::run(&options),
+        Ok(Command::Top(options)) => tools::top::run(&options),
         Ok(Command::Cleanup(options)) => tools::cleanup::run(&options),
         Ok(Command::Demo(options)) => tools::demo::run(&options),
         Ok(Command::Completion(shell)) => {

@@ -11,6 +11,7 @@ pub mod output;
 pub mod render;
 mod running;
 pub mod status;
+pub mod top;
 
 /// Exit status of a tool that found nothing to report.
 const STATUS_FINE: u8 = 0;

@@ -152,7 +152,7 @@ fn files(topic: Topic) -> Vec<(&'static str, &'static str)> {
     match topic {
         Topic::Daemon => vec![config, lock],
         Topic::Cleanup => vec![lock],
-        Topic::Check | Topic::Render | Topic::Diff | Topic::Status | Topic::Explain => vec![config],
+        Topic::Check | Topic::Render | Topic::Diff | Topic::Status | Topic::Explain | Topic::Top => vec![config],
         Topic::Demo | Topic::Completion => Vec::new(),
     }
 }

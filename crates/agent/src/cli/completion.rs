@@ -54,6 +54,7 @@ fn words(topic: Topic) -> Vec<&'static str> {
         | Topic::Diff
         | Topic::Status
         | Topic::Explain
+        | Topic::Top
         | Topic::Cleanup
         | Topic::Demo => Vec::new(),
     }

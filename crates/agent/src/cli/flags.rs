@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::options::{BackendChoice, DEFAULT_CONFIG_PATH, OutputFormat, Topic};
+use super::options::{BackendChoice, DEFAULT_CONFIG_PATH, Grouping, OutputFormat, SortKey, Topic};
 use crate::log::LogOptions;
 
 /// The value of every flag, typed but not yet checked against each other or the kernel. The default is "no flag given".
@@ -29,6 +29,10 @@ pub(super) struct Flags {
     pub(super) all_generations: bool,
     pub(super) dry_run: bool,
     pub(super) host: bool,
+    pub(super) by: Grouping,
+    pub(super) sort: SortKey,
+    /// Seconds.
+    pub(super) interval: u64,
     pub(super) output: OutputFormat,
     pub(super) log: LogOptions,
     /// `--log_backtrace_at`: read like klog does, then without effect, since a stripped program has no frames to print.
@@ -56,6 +60,9 @@ impl Default for Flags {
             all_generations: false,
             dry_run: false,
             host: false,
+            by: Grouping::Destination,
+            sort: SortKey::Used,
+            interval: 2,
             output: OutputFormat::Text,
             log: LogOptions::default(),
             log_backtrace_at: ":0".to_owned(),

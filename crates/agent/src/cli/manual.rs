@@ -36,6 +36,7 @@ impl Topic {
             Topic::Diff => &DIFF,
             Topic::Status => &STATUS,
             Topic::Explain => &EXPLAIN,
+            Topic::Top => &TOP,
             Topic::Cleanup => &CLEANUP,
             Topic::Demo => &DEMO,
             Topic::Completion => &COMPLETION,
@@ -150,6 +151,30 @@ const EXPLAIN: Manual = Manual {
         Example {
             purpose: "a connection of the node itself",
             line: "ip-masq-agent explain --host 192.0.2.10 198.51.100.7:443",
+        },
+    ],
+};
+
+const TOP: Manual = Manual {
+    summary: "show who uses the source ports of this node",
+    words: FLAGS,
+    about: "Shows the connections whose source is translated: for each destination how many source ports are in use and how many \
+        there are, or for each source, a pod most often, how many connections it has; and how fast new ones come. On a terminal \
+        the table is live, and d, s, u, n and a choose what it shows and in which order; q ends it. With --once, or without a \
+        terminal, one table is printed after one interval. With -o json there is one document per line. Connections of protocols \
+        without ports, pings among them, are not counted. Works without a running agent; give it the daemon's --to-ports and \
+        --config. Nothing is changed.",
+    exit_status: &[
+        (0, "fine"),
+        (1, "with one table: 80 % or more of the ports to a destination are in use"),
+        WRONG_USAGE,
+        CANNOT_LOOK,
+    ],
+    examples: &[
+        Example { purpose: "which pods open connections fastest", line: "ip-masq-agent top --by source --sort new" },
+        Example {
+            purpose: "destinations with more than half of their ports in use",
+            line: "ip-masq-agent top --once -o json | jq '.destinations[] | select(.ratio > 0.5)'",
         },
     ],
 };

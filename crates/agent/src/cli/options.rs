@@ -26,6 +26,8 @@ pub enum Command {
     Status(NodeOptions),
     /// Say what becomes of a packet, and why.
     Explain(ExplainOptions),
+    /// Show who uses the source ports.
+    Top(TopOptions),
     /// Remove all of ours from the kernel.
     Cleanup(CleanupOptions),
     /// Show the whole thing at work in private namespaces.
@@ -53,6 +55,8 @@ pub enum Topic {
     Status,
     /// `explain`.
     Explain,
+    /// `top`.
+    Top,
     /// `cleanup`.
     Cleanup,
     /// `demo`.
@@ -63,12 +67,13 @@ pub enum Topic {
 
 impl Topic {
     /// The tools, in the order in which help lists them.
-    pub const TOOLS: [Topic; 8] = [
+    pub const TOOLS: [Topic; 9] = [
         Topic::Check,
         Topic::Render,
         Topic::Diff,
         Topic::Status,
         Topic::Explain,
+        Topic::Top,
         Topic::Cleanup,
         Topic::Demo,
         Topic::Completion,
@@ -83,6 +88,7 @@ impl Topic {
             Topic::Diff => Some("diff"),
             Topic::Status => Some("status"),
             Topic::Explain => Some("explain"),
+            Topic::Top => Some("top"),
             Topic::Cleanup => Some("cleanup"),
             Topic::Demo => Some("demo"),
             Topic::Completion => Some("completion"),
@@ -201,6 +207,47 @@ pub struct ExplainOptions {
     pub question: Question,
     /// Text or JSON.
     pub output: OutputFormat,
+}
+
+/// What `top` is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TopOptions {
+    /// The flags that shape the policy together with the config.
+    pub policy: masq::config::Flags,
+    /// The config file or directory as given; `-` is standard input, `None` the daemon's default place.
+    pub config_path: Option<PathBuf>,
+    /// Whether destinations or sources are shown.
+    pub by: Grouping,
+    /// What comes first.
+    pub sort: SortKey,
+    /// The time between two looks.
+    pub interval: Duration,
+    /// Show one table, then exit.
+    pub once: bool,
+    /// Text or JSON.
+    pub output: OutputFormat,
+}
+
+/// `--by`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Grouping {
+    /// Where connections go to.
+    #[default]
+    Destination,
+    /// Where they come from.
+    Source,
+}
+
+/// `--sort`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SortKey {
+    /// Those that use most ports, as a share of what there are.
+    #[default]
+    Used,
+    /// Those with most new connections.
+    New,
+    /// By address and port.
+    Name,
 }
 
 /// What `cleanup` is asked.

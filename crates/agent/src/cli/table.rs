@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::flags::{Flag, Origin};
 use super::go_values::{parse_bool, parse_i64_any_base};
 use super::klog_table;
-use super::options::{BackendChoice, OutputFormat, Topic};
+use super::options::{BackendChoice, Grouping, OutputFormat, SortKey, Topic};
 use crate::log::LogFormat;
 
 /// Every command that reads a config takes the flag: it shapes what all of them look at.
@@ -18,13 +18,14 @@ pub(super) const EVERYWHERE: &[Topic] = &[
     Topic::Diff,
     Topic::Status,
     Topic::Explain,
+    Topic::Top,
     Topic::Cleanup,
     Topic::Demo,
 ];
 pub(super) const DAEMON: &[Topic] = &[Topic::Daemon];
 /// The tools that print what they found.
 const REPORTING: &[Topic] =
-    &[Topic::Check, Topic::Render, Topic::Diff, Topic::Status, Topic::Explain, Topic::Cleanup, Topic::Demo];
+    &[Topic::Check, Topic::Render, Topic::Diff, Topic::Status, Topic::Explain, Topic::Top, Topic::Cleanup, Topic::Demo];
 
 /// Every flag of every command.
 pub fn flags() -> impl Iterator<Item = &'static Flag> {
@@ -119,9 +120,9 @@ const FLAGS: &[Flag] = &[
     Flag {
         name: "once",
         value: None,
-        help: "exit 0 as soon as the kernel holds the policy",
+        help: "exit as soon as the kernel holds the policy; for top: after one table",
         origin: Origin::Own,
-        commands: DAEMON,
+        commands: &[Topic::Daemon, Topic::Top],
         set: |f, v| boolean(v).map(|on| f.once = on),
         show: |f| f.once.to_string(),
     },
@@ -158,7 +159,7 @@ const FLAGS: &[Flag] = &[
         help: "look at all connections at most this often, for source ports in use and stale connections; 0 is never",
         origin: Origin::Own,
         commands: DAEMON,
-        set: |f, v| utf8(v).and_then(seconds).map(|seconds| f.conntrack_interval = seconds),
+        set: |f, v| utf8(v).and_then(|text| seconds(text, 0)).map(|seconds| f.conntrack_interval = seconds),
         show: |f| f.conntrack_interval.to_string(),
     },
     Flag {
@@ -187,6 +188,33 @@ const FLAGS: &[Flag] = &[
         commands: &[Topic::Explain],
         set: |f, v| boolean(v).map(|on| f.host = on),
         show: |f| f.host.to_string(),
+    },
+    Flag {
+        name: "by",
+        value: Some("destination|source"),
+        help: "show where connections go to, or where they come from",
+        origin: Origin::Own,
+        commands: &[Topic::Top],
+        set: |f, v| one_of(v, &GROUPINGS).map(|by| f.by = by),
+        show: |f| word_of(f.by, &GROUPINGS),
+    },
+    Flag {
+        name: "sort",
+        value: Some("used|new|name"),
+        help: "what comes first: what uses most ports, what grows fastest, or the lowest address",
+        origin: Origin::Own,
+        commands: &[Topic::Top],
+        set: |f, v| one_of(v, &SORT_KEYS).map(|sort| f.sort = sort),
+        show: |f| word_of(f.sort, &SORT_KEYS),
+    },
+    Flag {
+        name: "interval",
+        value: Some("SECONDS"),
+        help: "the time between two looks",
+        origin: Origin::Own,
+        commands: &[Topic::Top],
+        set: |f, v| utf8(v).and_then(|text| seconds(text, 1)).map(|seconds| f.interval = seconds),
+        show: |f| f.interval.to_string(),
     },
     Flag {
         name: "all-generations",
@@ -219,6 +247,8 @@ const FLAGS: &[Flag] = &[
 
 const BACKENDS: [(&str, BackendChoice); 3] =
     [("auto", BackendChoice::Auto), ("nftables", BackendChoice::Nftables), ("iptables", BackendChoice::Iptables)];
+const GROUPINGS: [(&str, Grouping); 2] = [("destination", Grouping::Destination), ("source", Grouping::Source)];
+const SORT_KEYS: [(&str, SortKey); 3] = [("used", SortKey::Used), ("new", SortKey::New), ("name", SortKey::Name)];
 const LOG_FORMATS: [(&str, LogFormat); 2] = [("text", LogFormat::Text), ("json", LogFormat::Json)];
 const OUTPUT_FORMATS: [(&str, OutputFormat); 2] = [("text", OutputFormat::Text), ("json", OutputFormat::Json)];
 
@@ -231,9 +261,9 @@ pub(super) fn boolean(value: &OsStr) -> Result<bool, String> {
 }
 
 /// A day is more than anybody wants, and keeps sums of times in range.
-fn seconds(text: &str) -> Result<u64, String> {
-    let seconds = text.parse().ok().filter(|seconds| *seconds <= 86_400);
-    seconds.ok_or_else(|| "write whole seconds from 0 to 86400, like 10".to_owned())
+fn seconds(text: &str, least: u64) -> Result<u64, String> {
+    let seconds = text.parse().ok().filter(|seconds| (least..=86_400).contains(seconds));
+    seconds.ok_or_else(|| format!("write whole seconds from {least} to 86400, like 10"))
 }
 
 fn one_of<T: Copy>(value: &OsStr, words: &[(&str, T)]) -> Result<T, String> {

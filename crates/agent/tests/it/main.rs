@@ -27,4 +27,5 @@ mod status;
 mod support;
 mod tidy;
 mod tools;
+mod top;
 mod traffic;

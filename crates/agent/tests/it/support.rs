@@ -11,3 +11,4 @@ pub mod monitoring;
 pub mod program;
 pub mod random;
 pub mod ruleset;
+pub mod terminal;

@@ -32,6 +32,7 @@ fn look(tool: Topic) -> Option<Look> {
         Topic::Diff => look(&["diff"], true, true),
         Topic::Status => look(&["status"], true, true),
         Topic::Explain => look(&["explain", "10.244.0.2", "8.8.8.8"], true, true),
+        Topic::Top => look(&["top", "--once", "--interval=1"], false, true),
         Topic::Cleanup => look(&["cleanup", "--dry-run", "--all-generations"], false, true),
         Topic::Daemon | Topic::Demo | Topic::Completion => None,
     }
