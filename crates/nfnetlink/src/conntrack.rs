@@ -117,7 +117,7 @@ impl Conntrack {
                 }
             }
         };
-        let family = filter.family().number();
+        let family = filter.family.number();
         let get = |body: &dyn Fn(&mut Writer)| Request::dump(DUMP, IPCTNL_MSG_CT_GET, family, body);
         match self.connections(&get(&|writer| filter.put(writer)), SEARCH_PATIENCE, &mut keep) {
             Err(Error::Refused(refusal)) if matches!(refusal.errno, libc::EOPNOTSUPP | libc::EINVAL) => {

@@ -1,18 +1,15 @@
 //! Rules of other programs in both iptables stacks at once.
 
 use masq::cidr::Family;
-use nfnetlink::ProtocolFamily;
 
 use super::{Finding, Severity};
 use crate::backend::iptables::comment;
+use crate::backend::iptables::node::protocol_family;
 use crate::foreign::{Rule, Ruleset, Stack};
 
 /// The finding for one family.
 pub(super) fn finding(ruleset: &Ruleset, family: Family) -> Option<Finding> {
-    let protocol_family = match family {
-        Family::Ipv4 => ProtocolFamily::Ipv4,
-        Family::Ipv6 => ProtocolFamily::Ipv6,
-    };
+    let protocol_family = protocol_family(family);
     let rules = |stack: Stack| -> usize {
         let tables = ruleset
             .tables

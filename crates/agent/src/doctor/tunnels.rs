@@ -5,11 +5,13 @@ use std::fs;
 use std::net::{IpAddr, SocketAddr};
 
 use anyhow::{Context, Result};
+use masq::cidr::Family;
 use masq::policy::Policy;
 use masq::verdict::{Protocol, Verdict};
 use nfnetlink::{Connection, Direction, TupleFilter};
 
 use super::{Facts, Finding, Severity, decision, listed};
+use crate::backend::iptables::node::protocol_family;
 use crate::route::Routes;
 
 /// IANA's number of udp.
@@ -17,9 +19,6 @@ const UDP: u8 = 17;
 
 /// Connections of a tunnel that are looked at; they are one per peer, or a few.
 const MOST_CONNECTIONS: usize = 1_000;
-
-/// Addresses of the node that are looked at. Those of Services, which kube-proxy may give the node by the thousand, come late.
-const MOST_ADDRESSES: usize = 16;
 
 /// Ports on which tunnels listen, with the protocol, and whether a peer minds which port packets come from: others' peers are known by
 /// their address alone.
@@ -58,12 +57,7 @@ pub fn read(policy: &Policy) -> Result<Vec<Tunnel>> {
     let mut tunnels: Vec<Tunnel> =
         known.map(|(port, name, port_matters)| Tunnel { name, port, port_matters, connections: Vec::new() }).collect();
     if !tunnels.is_empty() {
-        for connection in connections(policy, &tunnels).context("the connections of the node's tunnels")? {
-            tunnels
-                .iter_mut()
-                .filter(|tunnel| tunnel.opened(&connection))
-                .for_each(|it| it.connections.push(connection));
-        }
+        find_connections(policy, &mut tunnels).context("the connections of the node's tunnels")?;
     }
     Ok(tunnels)
 }
@@ -79,20 +73,19 @@ fn ports(table: &str) -> BTreeSet<u16> {
     table.lines().filter_map(port).collect()
 }
 
-fn connections(policy: &Policy, tunnels: &[Tunnel]) -> Result<Vec<Connection>> {
-    let mut conntrack = nfnetlink::Conntrack::open()?;
-    let mut routes = Routes::open()?;
-    let mut connections = Vec::new();
+fn find_connections(policy: &Policy, tunnels: &mut [Tunnel]) -> Result<()> {
+    let (mut conntrack, mut routes) = (nfnetlink::Conntrack::open()?, Routes::open()?);
     for family in policy.families().map(|partition| partition.family()) {
         let addresses = routes.addresses(family)?;
-        for address in addresses.iter().filter(|address| address.is_global).take(MOST_ADDRESSES) {
-            let (source, protocol) = (address.local, Some(UDP));
-            let filter = TupleFilter { direction: Direction::Original, source, destination: None, protocol };
-            let wanted = |connection: &Connection| tunnels.iter().any(|tunnel| tunnel.opened(connection));
-            connections.extend(conntrack.find(&filter, MOST_CONNECTIONS, wanted)?.connections);
+        // Pods may have tunnels of their own, on the same ports.
+        let is_the_nodes =
+            |connection: &Connection| addresses.iter().any(|address| address.local == connection.original.source);
+        for tunnel in &mut *tunnels {
+            let found = conntrack.find(&tunnel.filter(family), MOST_CONNECTIONS, is_the_nodes)?;
+            tunnel.connections.extend(found.connections);
         }
     }
-    Ok(connections)
+    Ok(())
 }
 
 /// At most one finding for each tunnel: a warning where packets are seen to leave from a source that does harm, else a note where they
@@ -102,11 +95,16 @@ pub(super) fn findings(facts: &Facts<'_>) -> Vec<Finding> {
 }
 
 impl Tunnel {
-    /// Whether its socket sent the first packet. VXLAN and Geneve send each flow from another port to the one they listen on.
-    fn opened(&self, connection: &Connection) -> bool {
-        let port =
-            if self.port_matters { connection.original.source_port } else { connection.original.destination_port };
-        port == Some(self.port)
+    /// What its packets look like. VXLAN and Geneve send each flow from another port to the one they listen on.
+    fn filter(&self, family: Family) -> TupleFilter {
+        let any = TupleFilter::new(Direction::Original, protocol_family(family));
+        let mut filter = TupleFilter { protocol: Some(UDP), ..any };
+        if self.port_matters {
+            filter.source_port = Some(self.port);
+        } else {
+            filter.destination_port = Some(self.port);
+        }
+        filter
     }
 
     fn finding(&self, facts: &Facts<'_>) -> Option<Finding> {

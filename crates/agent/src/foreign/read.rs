@@ -12,6 +12,7 @@ use super::{Action, Base, Chain, Hook, Kind, Rule, Ruleset, Stack, Table, native
 use crate::backend::detect::legacy_tables;
 use crate::backend::iptables::comment;
 use crate::backend::iptables::exec::Runner;
+use crate::backend::iptables::node::protocol_family;
 use crate::backend::iptables::programs::{Tools, Variant};
 use crate::backend::iptables::save::{Observed, SavedRule};
 use crate::backend::iptables::version;
@@ -188,11 +189,7 @@ pub(super) fn legacy_table(family: Family, name: &str, observed: &Observed) -> T
         rules: rules.iter().map(|rule| saved::rule(chain, rule, is_chain)).collect(),
         is_ours: false,
     };
-    let family = match family {
-        Family::Ipv4 => ProtocolFamily::Ipv4,
-        Family::Ipv6 => ProtocolFamily::Ipv6,
-    };
-    Table::new(Stack::Legacy, family, name, observed.chains.iter().map(one).collect())
+    Table::new(Stack::Legacy, protocol_family(family), name, observed.chains.iter().map(one).collect())
 }
 
 fn legacy_base(table: &str, chain: &str) -> Option<Base> {

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use nfnetlink::expr::IPS_SRC_NAT;
-use nfnetlink::{Connection, Conntrack, Direction, Error, TableSize, TupleFilter};
+use nfnetlink::{Connection, Conntrack, Direction, Error, ProtocolFamily, TableSize, TupleFilter};
 
 use crate::support::{in_namespace, nft};
 
@@ -30,7 +30,11 @@ fn traffic(sources: &[&str]) -> Vec<UdpSocket> {
 
 fn filter(direction: Direction, source: &str, destination: Option<&str>) -> TupleFilter {
     let address = |text: &str| text.parse::<IpAddr>().unwrap();
-    TupleFilter { direction, source: address(source), destination: destination.map(address), protocol: Some(UDP) }
+    TupleFilter {
+        destination: destination.map(address),
+        protocol: Some(UDP),
+        ..TupleFilter::from(direction, address(source))
+    }
 }
 
 #[test]
@@ -61,6 +65,27 @@ fn connections_of_ipv6_are_found_too() {
         let mut find =
             |source| conntrack.find(&filter(Direction::Original, source, Some("::1")), 10, |_| true).unwrap();
         assert_eq!((find("::1").connections.len(), find("::2").connections.len()), (1, 0));
+    });
+}
+
+#[test]
+fn connections_of_a_family_are_found_by_their_ports() {
+    in_namespace(|| {
+        let _sockets = traffic(&["127.0.0.2", "::1"]);
+        let mut conntrack = Conntrack::open().unwrap();
+        for (protocol, family) in
+            [(Some(UDP), ProtocolFamily::Ipv4), (Some(UDP), ProtocolFamily::Ipv6), (None, ProtocolFamily::Ipv6)]
+        {
+            let by = |source_port, destination_port| TupleFilter {
+                protocol,
+                source_port,
+                destination_port,
+                ..TupleFilter::new(Direction::Original, family)
+            };
+            let mut count = |filter| conntrack.find(&filter, 10, |_| true).unwrap().connections.len();
+            assert_eq!([count(by(Some(600), None)), count(by(None, Some(700))), count(by(None, None))], [1, 1, 1]);
+            assert_eq!([count(by(Some(700), None)), count(by(Some(600), Some(600)))], [0, 0]);
+        }
     });
 }
 

@@ -153,7 +153,8 @@ impl Node {
     }
 }
 
-pub(super) fn protocol_family(family: Family) -> ProtocolFamily {
+/// The family as netlink numbers it.
+pub(crate) fn protocol_family(family: Family) -> ProtocolFamily {
     match family {
         Family::Ipv4 => ProtocolFamily::Ipv4,
         Family::Ipv6 => ProtocolFamily::Ipv6,

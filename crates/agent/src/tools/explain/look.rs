@@ -118,8 +118,9 @@ fn picked(routes: &mut Routes, route: &Route, destination: IpAddr) -> Result<Pic
 impl Seen {
     fn look_at_connections(&mut self, question: &Question) -> Result<()> {
         let mut conntrack = Conntrack::open()?;
-        let mut find = |direction, source, destination, wanted: &dyn Fn(&Connection) -> bool| {
-            let filter = TupleFilter { direction, source, destination, protocol: question.protocol };
+        let mut find = |direction, source: IpAddr, destination, wanted: &dyn Fn(&Connection) -> bool| {
+            let protocol = question.protocol;
+            let filter = TupleFilter { destination, protocol, ..TupleFilter::from(direction, source) };
             conntrack.find(&filter, MOST_CONNECTIONS, wanted).map(|found| found.connections).context("cannot be read")
         };
         let (source, destination) = (question.source.address, question.destination.address);
