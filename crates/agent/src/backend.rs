@@ -2,13 +2,16 @@
 
 pub mod cleanup;
 pub mod compare;
+pub mod counts;
 pub mod detect;
 pub mod difference;
 pub mod iptables;
 pub mod nftables;
+pub mod reader;
 
 use std::fmt;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result};
@@ -16,12 +19,14 @@ use masq::cidr::Family;
 use masq::policy::Policy;
 use nfnetlink::Generation;
 
+use self::counts::Counts;
 use self::detect::Choice;
 use self::iptables::Iptables;
 use self::iptables::leftovers::Scope;
 use self::iptables::sweep::Removal;
 use self::nftables::Nftables;
 use self::nftables::ours::{Kept, OurTable};
+use self::reader::Place;
 use crate::cli::BackendChoice;
 
 /// How long after a failure the other backend's leftovers are tried again, at the earliest.
@@ -118,6 +123,24 @@ impl Backend {
             }
         };
         Ok(Backend { engine, choice, options, other_due: Some(Instant::now()) })
+    }
+
+    /// Adds what our rules count to these sums from now on.
+    pub fn count_into(&mut self, counts: Arc<Counts>) {
+        match &mut self.engine {
+            Engine::Nftables(table) => table.count_into(counts),
+            Engine::Iptables(iptables) => iptables.count_into(counts),
+        }
+    }
+
+    /// Where our rules are to be found beside the loop.
+    pub fn rules_at(&self) -> Place {
+        match &self.engine {
+            Engine::Nftables(_) => Place::Table,
+            Engine::Iptables(iptables) => {
+                Place::Chain { chain: iptables.chain().to_owned(), programs: iptables.programs().clone() }
+            }
+        }
     }
 
     /// Whether the backend works where the kernel has no nf_tables, and so tells nobody of changes.

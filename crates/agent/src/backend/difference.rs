@@ -15,7 +15,7 @@ pub struct Comparison {
     pub groups: Vec<Group>,
     /// What could not be compared.
     pub failures: Vec<Error>,
-    /// What our rules have counted, where they stay the same for long enough to tell.
+    /// What our rules have counted.
     pub counted: Vec<Counted>,
     /// The version of iptables, if it is too old for the `--random-fully` that the policy asks for.
     pub too_old: Option<String>,
@@ -23,7 +23,7 @@ pub struct Comparison {
     pub legacy: Vec<(Family, Observed)>,
 }
 
-/// Connections of one family by what became of them, since the table was made.
+/// Connections of one family by what became of them, since the counters of our rules were made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
     /// Their family.
@@ -71,6 +71,7 @@ impl Comparison {
     pub fn append(&mut self, other: Comparison) {
         self.groups.extend(other.groups);
         self.failures.extend(other.failures);
+        self.counted.extend(other.counted);
         self.legacy.extend(other.legacy);
     }
 }

@@ -3,6 +3,7 @@
 pub mod adopt;
 pub mod comment;
 pub mod compare;
+pub mod counted;
 pub mod desired;
 pub mod exec;
 pub mod family;
@@ -23,6 +24,7 @@ pub mod warning;
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Error, Result};
@@ -39,6 +41,7 @@ use self::programs::ProgramError;
 use self::version::Stack;
 use self::warning::Warning;
 use super::Look;
+use super::counts::Counts;
 use super::detect::{Choice, Programs};
 
 pub use self::render::render;
@@ -102,6 +105,16 @@ impl Iptables {
             desired: None,
             families: Family::ALL.map(FamilyTable::new),
         })
+    }
+
+    /// Adds what our rules count to these sums from now on.
+    pub fn count_into(&mut self, counts: Arc<Counts>) {
+        self.node.counts = counts;
+    }
+
+    /// The programs, and the stack that they are used on.
+    pub fn programs(&self) -> &Programs {
+        &self.node.programs
     }
 
     /// The stack in use, and why this one.

@@ -1,11 +1,13 @@
 //! The nftables backend: observe the agent's table, plan, commit, over netlink alone.
 
 pub mod compare;
+pub mod counted;
 pub mod desired;
 pub mod observed;
 pub mod ours;
 pub mod plan;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nfnetlink::{Batch, Error, Generation, ProtocolFamily, Refusal, Socket, TableFlags, TableRef};
@@ -17,9 +19,10 @@ use self::desired::{Desired, PROTECTED, TABLE};
 use self::observed::Observed;
 use self::plan::{By, Plan};
 use super::Look;
+use super::counts::Counts;
 use super::difference::Comparison;
 
-const OUR_TABLE: TableRef<'static> = (ProtocolFamily::Inet, TABLE);
+pub(super) const OUR_TABLE: TableRef<'static> = (ProtocolFamily::Inet, TABLE);
 
 /// How long a pass tries to keep up with others who change the ruleset, before it counts as failed and others get their turn.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -33,6 +36,7 @@ pub struct Nftables {
     socket: Socket,
     held: Option<Held>,
     made: Vec<Generation>,
+    counts: Arc<Counts>,
 }
 
 /// What the kernel is known to hold as long as nobody commits anything.
@@ -57,7 +61,12 @@ impl Nftables {
     /// # Errors
     /// The kernel has no nf_tables.
     pub fn open() -> Result<Nftables, Error> {
-        Ok(Nftables { socket: Socket::open()?, held: None, made: Vec::new() })
+        Ok(Nftables { socket: Socket::open()?, held: None, made: Vec::new(), counts: Arc::default() })
+    }
+
+    /// Adds what the table's counters count to these sums from now on.
+    pub fn count_into(&mut self, counts: Arc<Counts>) {
+        self.counts = counts;
     }
 
     /// Makes the kernel hold the desired table, whatever it holds now. Writes nothing if it holds it already.
@@ -93,7 +102,7 @@ impl Nftables {
             if !plan.is_in_sync() {
                 before_commit(&plan);
             }
-            match self.commit(&plan, generation) {
+            match self.commit_counting(&plan, generation) {
                 Ok(generation) => {
                     self.held = Some(Held { desired: desired.clone(), generation });
                     return Ok(Outcome { plan: first.unwrap_or(plan), generation });
@@ -130,9 +139,14 @@ impl Nftables {
 
     fn observe_until(&mut self, deadline: Instant) -> Result<(Observed, Generation), Error> {
         loop {
+            let began = Instant::now();
             match self.socket.glance(1, |socket| Observed::read(socket, OUR_TABLE)) {
                 Err(Error::Torn { .. }) if Instant::now() < deadline => {}
-                other => return other,
+                Ok((observed, generation)) => {
+                    self.counts.record(began, &counted::stands(&observed.counters));
+                    return Ok((observed, generation));
+                }
+                Err(error) => return Err(error),
             }
         }
     }
@@ -149,7 +163,7 @@ impl Nftables {
         desired.table.flags = TableFlags(found.0 & PROTECTED.0);
         Ok(Comparison {
             groups: compare::groups(&desired, &observed),
-            counted: compare::counted(&observed),
+            counted: counted::counted(&observed.counters),
             ..Comparison::default()
         })
     }
@@ -196,6 +210,20 @@ impl Nftables {
         let mut batch = Batch::new();
         batch.delete_table(OUR_TABLE);
         self.socket.commit(&batch, None).map(|_| true)
+    }
+
+    /// As [`Nftables::commit`]; counters that are made anew by it go on in our sums.
+    fn commit_counting(&mut self, plan: &Plan, observed: Generation) -> Result<Generation, Error> {
+        if plan.counters().is_empty() {
+            return self.commit(plan, observed);
+        }
+        let made = self.made.len();
+        self.counts.pause();
+        let result = self.commit(plan, observed);
+        // They are in the first transaction, and may be there even if a later one failed.
+        let remade = counted::stands(plan.counters());
+        self.counts.resume(if self.made.len() > made { &remade } else { &[] });
+        result
     }
 
     fn commit(&mut self, plan: &Plan, observed: Generation) -> Result<Generation, Error> {

@@ -111,6 +111,23 @@ impl Socket {
         self.collect_of(request, (table, uapi::NFTA_RULE_TABLE), decode::rule)
     }
 
+    /// The rules of one chain of a table, in order of evaluation.
+    ///
+    /// # Errors
+    /// See above.
+    pub fn rules_of(&mut self, table: TableRef<'_>, chain: &str) -> Result<Dump<Vec<Rule>>, Error> {
+        let request = of(table, uapi::NFT_MSG_GETRULE, "dump rules of a chain");
+        let body = |writer: &mut Writer| {
+            writer.put_text(uapi::NFTA_RULE_TABLE, table.1);
+            writer.put_text(uapi::NFTA_RULE_CHAIN, chain);
+        };
+        self.collect(request, body, |_, found| {
+            let is_wanted =
+                belongs(found, uapi::NFTA_RULE_TABLE, table)? && found.text(uapi::NFTA_RULE_CHAIN)? == chain;
+            if is_wanted { decode::rule(found).map(Some) } else { Some(None) }
+        })
+    }
+
     /// The sets and maps of a table, anonymous ones included.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use anyhow::Error;
 use masq::cidr::Family;
 use masq::policy::Policy;
 
+use super::counted::counted;
 use super::desired::{Desired, Rule, without_random_fully};
 use super::leftovers::{Leftovers, Scope};
 use super::meaning::is_printed_as;
@@ -59,7 +60,8 @@ impl Iptables {
         let mut groups = place.chain(&self.chain, &rules, &observed)?;
         groups.extend(place.leftovers(&observed, Scope::AllBut(&self.chain)));
         let too_old = (rules != wanted).then(|| version.to_string());
-        Ok(Comparison { groups, too_old, legacy: place.legacy(observed), ..Comparison::default() })
+        let counted = counted(family, &self.chain, &observed).into_iter().collect();
+        Ok(Comparison { groups, counted, too_old, legacy: place.legacy(observed), ..Comparison::default() })
     }
 }
 

@@ -1,9 +1,12 @@
 //! One family's nat table from pass to pass: looked at, put right, looked at again.
 
+use std::time::Instant;
+
 use anyhow::{Context, Result, bail};
 use masq::cidr::Family;
 use nfnetlink::Generation;
 
+use super::counted;
 use super::desired::{Rule, without_random_fully};
 use super::leftovers::{Leftovers, Scope};
 use super::meaning::translates_everything;
@@ -14,6 +17,7 @@ use super::save::Observed;
 use super::version::{Stack, Version};
 use super::warning::Warning;
 use crate::backend::Look;
+use crate::backend::counts::Stand;
 
 /// How often a table is put right in one pass, with a look after each time, because others change it meanwhile.
 const ATTEMPTS: u32 = 4;
@@ -129,8 +133,9 @@ impl FamilyTable {
         let mut written = None;
         self.held = None;
         for _ in 0..ATTEMPTS {
-            let generation = node.generation();
+            let (generation, began) = (node.generation(), Instant::now());
             let observed = node.observe(pass.tools, pass.chain)?;
+            node.counts.record(began, counted::stand(self.family, pass.chain, &observed).as_slice());
             let known = self.is_known || written.is_some();
             let plan = Plan::new(self.family, pass.chain, pass.rules, &observed, known)?;
             if plan.is_in_sync() {
@@ -235,7 +240,7 @@ struct Pass<'p> {
 impl Pass<'_> {
     fn restore(&self, node: &mut Node, plan: &Plan, made: &mut Vec<Generation>) -> Result<(), ProgramError> {
         let before = node.generation();
-        self.tools.restore(&node.runner, self.version, &plan.restore_text())?;
+        self.restore_counting(node, plan)?;
         // One step is surely our own; of several some may be others', which are better looked at than missed.
         if let (Some(before), Some(after)) = (before, node.generation())
             && after.0 == before.0.wrapping_add(1)
@@ -243,5 +248,18 @@ impl Pass<'_> {
             made.push(after);
         }
         Ok(())
+    }
+
+    /// Rules that are written anew begin to count with zero; our sums go on.
+    fn restore_counting(&self, node: &Node, plan: &Plan) -> Result<(), ProgramError> {
+        let restore = || self.tools.restore(&node.runner, self.version, &plan.restore_text());
+        if !plan.writes_chain(self.chain) {
+            return restore();
+        }
+        node.counts.pause();
+        let result = restore();
+        let zero = Stand { family: self.tools.family(), exempt: Some(0), masqueraded: Some(0) };
+        node.counts.resume(if result.is_ok() { std::slice::from_ref(&zero) } else { &[] });
+        result
     }
 }

@@ -1,5 +1,7 @@
 //! The node as the backend reaches it: the programs of both stacks, and the notices' numbers.
 
+use std::sync::Arc;
+
 use masq::cidr::Family;
 use nfnetlink::expr::{Expr, Verdict};
 use nfnetlink::{Batch, Generation, ProtocolFamily, Rule, Socket};
@@ -10,6 +12,7 @@ use super::plan::Plan;
 use super::programs::{Glimpse, ProgramError, Tools};
 use super::save::{Observed, POSTROUTING};
 use super::version::Stack;
+use crate::backend::counts::Counts;
 use crate::backend::detect::{Programs, legacy_tables};
 
 /// What every look at the kernel and every change of it goes through.
@@ -19,6 +22,8 @@ pub struct Node {
     pub programs: Programs,
     /// How they are run.
     pub runner: Runner,
+    /// The sums of what our rules count.
+    pub counts: Arc<Counts>,
     /// Only to ask what can be asked without starting a program; a kernel may have no nf_tables.
     socket: Option<Socket>,
 }
@@ -26,7 +31,7 @@ pub struct Node {
 impl Node {
     /// Opens a netlink socket, if the kernel has nf_tables.
     pub fn new(programs: Programs, runner: Runner) -> Node {
-        Node { programs, runner, socket: Socket::open().ok() }
+        Node { programs, runner, counts: Arc::default(), socket: Socket::open().ok() }
     }
 
     /// The stack in use.

@@ -128,6 +128,20 @@ impl Plan {
         &self.changes
     }
 
+    /// Whether the rules of a chain are written anew.
+    pub fn writes_chain(&self, chain: &str) -> bool {
+        let writes = |change: &Change| match change.difference {
+            Difference::ChainMissing { .. } | Difference::RulesDiffer { .. } => change.chain == chain,
+            Difference::JumpMissing
+            | Difference::JumpBehind { .. }
+            | Difference::JumpDoubled
+            | Difference::JumpOutdated { .. }
+            | Difference::JumpForeign { .. }
+            | Difference::Leftover { .. } => false,
+        };
+        self.changes.iter().any(writes)
+    }
+
     /// The differences by value.
     pub fn into_changes(self) -> Vec<Change> {
         self.changes

@@ -145,16 +145,16 @@ impl Tools {
         self.family
     }
 
-    /// Reads the nat table. It may be incomplete: the program of the nft stack ends in the middle with an error where a native
+    /// Reads the nat table and what its rules have counted. It may be incomplete: the program of the nft stack ends in the middle with an error where a native
     /// rule is beyond it.
     ///
     /// # Errors
     /// The program cannot be run or refuses.
     pub fn observe(&self, runner: &Runner) -> Result<Observed, ProgramError> {
-        let finished = runner.run(&self.save, &["-t", "nat"], b"")?;
+        let finished = runner.run(&self.save, &["-t", "nat", "-c"], b"")?;
         let observed = Observed::parse(&String::from_utf8_lossy(&finished.stdout));
         if finished.status != 0 && !observed.is_incomplete {
-            return Err(refusal(&self.save, "-t nat", finished, self.family));
+            return Err(refusal(&self.save, "-t nat -c", finished, self.family));
         }
         Ok(observed)
     }

@@ -68,13 +68,12 @@ impl Observed {
 
     /// Reads `-A CHAIN ...`, perhaps behind `[packets:bytes]`.
     fn read_rule(&mut self, line: &str) {
-        let line = match line.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
-            Some((_counters, rest)) => rest,
-            None => line,
-        };
+        let (counters, line) = line.strip_prefix('[').and_then(|rest| rest.split_once("] ")).unwrap_or(("", line));
         let Some(rest) = line.strip_prefix("-A ") else { return };
         let (chain, words) = rest.split_once(' ').unwrap_or((rest, ""));
-        self.chains.entry(chain.to_owned()).or_default().push(SavedRule::parse(words));
+        let packets = counters.split_once(':').and_then(|(packets, _bytes)| packets.parse().ok());
+        let rule = SavedRule { packets, ..SavedRule::parse(words) };
+        self.chains.entry(chain.to_owned()).or_default().push(rule);
     }
 
     /// The rules of a chain; `None` if there is no such chain.
@@ -142,6 +141,8 @@ COMMIT
         let observed = Observed::parse(SAVED);
         assert_eq!(observed.chains.keys().collect::<Vec<_>>(), ["IP-MASQ-AGENT", "POSTROUTING", "PREROUTING"]);
         assert_eq!(observed.postrouting().len(), 1);
+        assert_eq!(observed.postrouting()[0].packets, Some(5));
+        assert_eq!(observed.rules("IP-MASQ-AGENT").unwrap()[0].packets, None);
         assert_eq!(observed.rules("IP-MASQ-AGENT").unwrap()[0].destination, Some("10.0.0.0/8".parse().unwrap()));
         assert_eq!(observed.rules("FORWARD"), None);
         assert!(!observed.is_incomplete);

@@ -5,10 +5,10 @@ use std::net::IpAddr;
 use masq::cidr::{Cidr, Family};
 use nfnetlink::{Batch, Chain, Interval, Rule, Table};
 
-use super::desired::{CHAIN, Desired, TABLE, exempt_name, masquerade_name};
+use super::desired::{CHAIN, Desired, TABLE, exempt_name};
 use super::observed::Observed;
 use super::plan::{Change, Plan, difference};
-use crate::backend::difference::{Counted, Group, Line, Side, align};
+use crate::backend::difference::{Group, Line, Side, align};
 
 /// The differences between the table that should be and the one that is; none where the [`Plan`] has none.
 pub fn groups(desired: &Desired, observed: &Observed) -> Vec<Group> {
@@ -22,16 +22,6 @@ pub fn groups(desired: &Desired, observed: &Observed) -> Vec<Group> {
         }
     }
     groups
-}
-
-/// What the table's counters have counted, for the families that it has counters of.
-pub fn counted(observed: &Observed) -> Vec<Counted> {
-    let packets = |name: String| observed.counters.iter().find(|found| found.name == name).map(|found| found.packets);
-    let of = |family| {
-        let (exempt, masqueraded) = (packets(exempt_name(family))?, packets(masquerade_name(family))?);
-        Some(Counted { family, exempt, masqueraded })
-    };
-    Family::ALL.into_iter().filter_map(of).collect()
 }
 
 /// A change as one or more places with their lines.

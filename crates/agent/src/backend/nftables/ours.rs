@@ -1,5 +1,7 @@
 //! The agent's table and what it has to hold: what the backend carries from pass to pass.
 
+use std::sync::Arc;
+
 use masq::policy::Policy;
 use nfnetlink::object::TableFlags;
 use nfnetlink::{Error, Generation, Refusal};
@@ -9,6 +11,7 @@ use super::desired::Desired;
 use super::plan::Plan;
 use super::{Nftables, Outcome};
 use crate::backend::Look;
+use crate::backend::counts::Counts;
 use crate::backend::difference::Comparison;
 
 /// A transaction with more elements than this is committed without listening: the kernel makes a notice of each element for whoever
@@ -42,6 +45,11 @@ impl OurTable {
     /// The kernel has no nf_tables.
     pub fn open(protect: bool) -> Result<OurTable, Error> {
         Ok(OurTable { nftables: Nftables::open()?, desired: None, protect })
+    }
+
+    /// Adds what the table's counters count to these sums from now on.
+    pub fn count_into(&mut self, counts: Arc<Counts>) {
+        self.nftables.count_into(counts);
     }
 
     /// Takes a policy to keep in force from now on; answers whether that changes what the table has to hold.

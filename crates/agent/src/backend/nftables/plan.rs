@@ -19,6 +19,7 @@ pub struct Plan {
     changes: Vec<Change>,
     by: By,
     elements: usize,
+    counters: Vec<Counter>,
     prepare: Batch,
     switch: Batch,
     retire: Batch,
@@ -133,6 +134,11 @@ impl Plan {
         self.elements
     }
 
+    /// The counters that are made, all by the first transaction, with what they begin with.
+    pub fn counters(&self) -> &[Counter] {
+        &self.counters
+    }
+
     /// The transactions to commit in this order; none is empty.
     pub fn transactions(&self) -> impl Iterator<Item = &Batch> {
         [&self.prepare, &self.switch, &self.retire].into_iter().filter(|batch| !batch.is_empty())
@@ -143,7 +149,7 @@ impl Plan {
         self.prepare.add_table(&desired.table);
         for name in &desired.counters {
             let known = counted.iter().find(|counter| counter.name == *name).cloned();
-            self.prepare.add_counter(table, &known.unwrap_or_else(|| zero(name)));
+            self.add_counter(table, known.unwrap_or_else(|| zero(name)));
         }
         for filled in &desired.sets {
             self.add_set(table, filled);
@@ -158,19 +164,24 @@ impl Plan {
             // In a transaction of its own: the kernel refuses a new base chain in a table that was dormant when it began.
             self.prepare.add_table(&desired.table);
         }
-        self.counters(desired, observed);
+        self.add_missing_counters(desired, observed);
         self.sets(desired, observed);
         self.remove_strangers(desired, observed);
         self.chain(desired, observed);
     }
 
-    fn counters(&mut self, desired: &Desired, observed: &Observed) {
+    fn add_missing_counters(&mut self, desired: &Desired, observed: &Observed) {
         for name in &desired.counters {
             if !observed.counters.iter().any(|counter| counter.name == *name) {
                 self.changes.push(Change::AddCounter(name.clone()));
-                self.prepare.add_counter(desired.table.reference(), &zero(name));
+                self.add_counter(desired.table.reference(), zero(name));
             }
         }
+    }
+
+    fn add_counter(&mut self, table: TableRef<'_>, counter: Counter) {
+        self.prepare.add_counter(table, &counter);
+        self.counters.push(counter);
     }
 
     fn sets(&mut self, desired: &Desired, observed: &Observed) {

@@ -91,7 +91,7 @@ fn a_hundred_passes_write_nothing_start_one_program_each_and_keep_the_counters()
         for _ in 0..100 {
             assert_eq!(opened.changes(), Vec::<String>::new());
         }
-        assert_eq!(node.take_calls(), ["iptables-save -t nat", "ip6tables-save -t nat"].repeat(100));
+        assert_eq!(node.take_calls(), ["iptables-save -t nat -c", "ip6tables-save -t nat -c"].repeat(100));
         assert_eq!([Family::Ipv4, Family::Ipv6].map(|family| node.save_counters(family)), before);
     }
 }
@@ -105,7 +105,7 @@ fn a_first_pass_on_a_fresh_node_starts_three_programs_per_family() {
         let policy = Policy::new(&Config::default_for(&Flags { enable_ipv6: true, ..Flags::default() }));
         opened.want(&policy).changes();
         let calls = |base: &str| {
-            [format!("{base} --version"), format!("{base}-restore -w 1 --noflush"), format!("{base}-save -t nat")]
+            [format!("{base} --version"), format!("{base}-restore -w 1 --noflush"), format!("{base}-save -t nat -c")]
         };
         assert_eq!(node.take_calls(), [calls("iptables"), calls("ip6tables")].concat());
     }

@@ -136,7 +136,7 @@ fn a_program_that_crashes_is_named_with_its_signal() {
     let mut opened = node.open(CHAIN);
     node.script("iptables-save", "kill -SEGV $$");
     let failures = opened.want(&policy(false)).failures();
-    assert!(failures[0].contains("iptables-save -t nat was killed by SIGSEGV"), "{failures:?}");
+    assert!(failures[0].contains("iptables-save -t nat -c was killed by SIGSEGV"), "{failures:?}");
 }
 
 #[test]

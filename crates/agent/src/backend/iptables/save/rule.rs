@@ -17,6 +17,8 @@ pub struct SavedRule {
     pub matches: Vec<Match>,
     /// What becomes of them.
     pub target: Target,
+    /// How many packets have matched it, if that was printed.
+    pub packets: Option<u64>,
 }
 
 /// A condition of a rule, or a comment.
@@ -53,6 +55,7 @@ impl SavedRule {
             protocol: None,
             matches: Vec::new(),
             target: Target::default(),
+            packets: None,
         };
         let mut rest = words.as_slice();
         while let [first, behind @ ..] = rest {

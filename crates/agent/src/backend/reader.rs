@@ -1,0 +1,119 @@
+//! Reading what our rules have counted, for whoever shows it: beside the loop, and without ever changing anything.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use masq::cidr::Family;
+use nfnetlink::{ProtocolFamily, Socket};
+
+use super::counts::{Counts, Stand};
+use super::detect::Programs;
+use super::iptables::counted::{stand, stand_of};
+use super::iptables::exec::Runner;
+use super::iptables::version::Stack;
+use super::nftables::{self, OUR_TABLE};
+
+/// How long a save program may take.
+const PROGRAM_LIMIT: Duration = Duration::from_secs(10);
+
+/// How often a reading begins anew because others change the ruleset meanwhile.
+const READINGS: u32 = 5;
+
+/// Where our rules are, and so their counters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// In our table of nf_tables.
+    Table,
+    /// In our chain of the nat tables.
+    Chain {
+        /// The chain's name.
+        chain: String,
+        /// The programs of the stack in use.
+        programs: Programs,
+    },
+}
+
+impl Place {
+    /// The backend as metrics call it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Place::Table => "nftables",
+            Place::Chain { programs, .. } => match programs.stack.chosen {
+                Stack::Nft => "iptables-nft",
+                Stack::Legacy => "iptables-legacy",
+            },
+        }
+    }
+
+    /// Whether to read the counters takes starting a program.
+    pub fn takes_programs(&self) -> bool {
+        match self {
+            Place::Table => false,
+            Place::Chain { programs, .. } => programs.stack.chosen == Stack::Legacy,
+        }
+    }
+}
+
+/// Reads the counters in the network namespace of the thread that made it.
+#[derive(Debug, Default)]
+pub struct Reader {
+    socket: Option<Socket>,
+}
+
+impl Reader {
+    /// Adds what has been counted since the last time to the sums.
+    ///
+    /// # Errors
+    /// The kernel or a program refuses, or others change the ruleset faster than it can be read.
+    pub fn read(&mut self, place: &Place, counts: &Counts) -> Result<()> {
+        let began = Instant::now();
+        let stands = match place {
+            Place::Table => {
+                self.ask(|socket| Ok(nftables::counted::stands(&socket.counters(OUR_TABLE)?.items)))?.to_vec()
+            }
+            Place::Chain { chain, programs } => match programs.stack.chosen {
+                Stack::Nft => self.ask(|socket| stands_of_chain(socket, chain))?.to_vec(),
+                Stack::Legacy => saved(chain, programs)?,
+            },
+        };
+        counts.record(began, &stands);
+        Ok(())
+    }
+
+    fn ask<T>(&mut self, read: impl FnMut(&mut Socket) -> Result<T, nfnetlink::Error>) -> Result<T> {
+        let mut socket = match self.socket.take() {
+            Some(socket) => socket,
+            None => Socket::open()?,
+        };
+        // A socket that has failed may still hold old answers, so it is not put back.
+        let (found, _) = socket.glance(READINGS, read)?;
+        self.socket = Some(socket);
+        Ok(found)
+    }
+}
+
+fn stands_of_chain(socket: &mut Socket, chain: &str) -> Result<[Stand; 2], nfnetlink::Error> {
+    let mut of = |family| {
+        let table = match family {
+            Family::Ipv4 => (ProtocolFamily::Ipv4, "nat"),
+            Family::Ipv6 => (ProtocolFamily::Ipv6, "nat"),
+        };
+        Ok(stand_of(family, &socket.rules_of(table, chain)?.items))
+    };
+    Ok([of(Family::Ipv4)?, of(Family::Ipv6)?])
+}
+
+fn saved(chain: &str, programs: &Programs) -> Result<Vec<Stand>> {
+    let runner = Runner { limit: PROGRAM_LIMIT, interrupt: None };
+    let mut stands = Vec::new();
+    for family in Family::ALL {
+        // To ask iptables-legacy for a table makes it.
+        if super::detect::legacy_tables(family).is_none_or(|tables| !tables.iter().any(|table| table == "nat")) {
+            continue;
+        }
+        let tools = programs.tools(family, Stack::Legacy)?;
+        let observed = tools.observe(&runner).with_context(|| family.to_string())?;
+        stands.extend(stand(family, chain, &observed));
+    }
+    Ok(stands)
+}
