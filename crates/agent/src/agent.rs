@@ -18,7 +18,8 @@ use sd_notify::NotifyState;
 
 use self::reading::Reading;
 use self::report::Report;
-use crate::backend::{self, Backend, Look, Outcome};
+use crate::backend::{self, Backend, Look, Outcome, Write};
+use crate::board::{Board, InForce};
 use crate::cli::DaemonOptions;
 use crate::events::{Author, ConfigChange, Events, Wakeup};
 use crate::snat::sampler::Sampler;
@@ -75,6 +76,8 @@ struct Agent {
     made: VecDeque<Generation>,
     /// Who has changed the ruleset since the last pass.
     authors: Vec<Author>,
+    /// When the first of these changes was noticed that the kernel has not been put right after.
+    noticed: Option<Instant>,
     /// Half the time that the service manager waits for a sign of life.
     watchdog: Option<Duration>,
     /// Whether the pass had to put right what somebody else had changed.
@@ -84,24 +87,14 @@ struct Agent {
     report: Report,
     /// Looks at the connections; `None` if it is not to, or cannot.
     sampler: Option<Sampler>,
-}
-
-/// Where what is kept in force comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum InForce {
-    /// Not decided yet.
-    Nothing,
-    /// The last good config.
-    Config,
-    /// The kernel, where an earlier run left it.
-    EarlierRun,
-    /// The defaults, for want of anything else.
-    Defaults,
+    /// Where others read what the report says.
+    board: Arc<Board>,
 }
 
 impl Agent {
     fn start(options: DaemonOptions) -> Result<Agent> {
         let events = Events::open(&options.config_path)?;
+        let board = Arc::<Board>::default();
         let defaults = Config::default_for(&options.policy);
         let sampler = options.conntrack_interval.filter(|_| !options.once).and_then(|interval| {
             let started = Sampler::start(interval, options.policy.to_ports.clone());
@@ -121,8 +114,10 @@ impl Agent {
             established: false,
             made: VecDeque::new(),
             authors: Vec::new(),
+            noticed: None,
             watchdog: sd_notify::watchdog_enabled().map(|interval| interval / 2),
-            report: Report::new(options.config_path.clone()),
+            report: Report::new(options.config_path.clone(), Arc::clone(&board)),
+            board,
             sampler,
             options,
         })
@@ -132,7 +127,9 @@ impl Agent {
         loop {
             // Also when a pass is due: what has happened to the file by now says whether it may be read.
             let wait = self.schedule.wait(Instant::now());
-            for wakeup in self.events.wait(self.watchdog.map_or(wait, |limit| wait.min(limit)))? {
+            let wait = self.watchdog.map_or(wait, |limit| wait.min(limit));
+            self.report.turning(wait);
+            for wakeup in self.events.wait(wait)? {
                 if let Wakeup::Terminate(signal) = wakeup {
                     return Ok(self.end(signal));
                 }
@@ -141,6 +138,7 @@ impl Agent {
             let now = Instant::now();
             let work = self.schedule.due(now);
             if !work.is_empty() {
+                self.report.turning(Duration::ZERO);
                 self.pass(work, now);
                 if let Some(code) = self.once_is_over() {
                     return Ok(code);
@@ -169,11 +167,18 @@ impl Agent {
                 if self.authors.len() < AUTHORS_NAMED && !self.authors.contains(&change.author) {
                     self.authors.push(change.author);
                 }
-                self.schedule.trigger_kernel(now);
+                self.notice(now);
             }
             Wakeup::Kernel(_) => {}
-            Wakeup::KernelNoticesLost => self.schedule.trigger_kernel(now),
+            Wakeup::KernelNoticesLost => self.notice(now),
         }
+    }
+
+    /// Somebody may have changed our rules.
+    fn notice(&mut self, now: Instant) {
+        let since = *self.noticed.get_or_insert(now);
+        self.report.noticed(since);
+        self.schedule.trigger_kernel(now);
     }
 
     fn pass(&mut self, work: Work, began: Instant) {
@@ -183,16 +188,17 @@ impl Agent {
         let result = self.open_kernel().and_then(|()| self.hand_over()).and_then(|()| self.reconcile(work, began));
         let now = Instant::now();
         match result {
-            Ok(()) => {
+            Ok(changed) => {
                 self.schedule.succeeded(work, began, now);
-                self.report.recovered();
+                self.report.succeeded(changed, now.saturating_duration_since(began));
+                self.noticed = None;
                 if std::mem::take(&mut self.has_healed) && self.schedule.healed(now) {
                     self.report.fighting(FIGHTING_PAUSE);
                 }
             }
             Err(error) => {
                 self.schedule.failed(work, began, now);
-                self.report.failed(&error);
+                self.report.failed(&error, now.saturating_duration_since(began));
             }
         }
     }
@@ -207,7 +213,10 @@ impl Agent {
                 protect: self.options.protect_table,
                 interrupt: Some(self.events.interrupt()?),
             };
-            self.backend = Some(Backend::open(options)?);
+            let mut backend = Backend::open(options)?;
+            backend.count_into(Arc::clone(self.board.counts()));
+            self.report.opened(backend.rules_at());
+            self.backend = Some(backend);
         }
         match listening {
             Err(error) if self.backend.as_ref().is_some_and(Backend::does_without_notices) => {
@@ -227,16 +236,12 @@ impl Agent {
         let reading = Reading::take(&options.config_path, &options.policy, options.strict, self.fingerprint);
         let Some(reading) = reading else { return };
         self.fingerprint = Some(reading.fingerprint);
-        self.report.warnings(&reading.warnings);
+        self.report.read(&reading, self.in_force);
         self.config_valid = reading.result.is_ok();
-        match &reading.result {
-            Ok(config) => {
-                self.report.config(&reading.files, config);
-                self.schedule.set_resync_interval(config.resync_interval);
-                self.policy = Some(Policy::new(config));
-                self.in_force = InForce::Config;
-            }
-            Err(problems) => self.report.bad_config(problems, self.in_force),
+        if let Ok(config) = &reading.result {
+            self.schedule.set_resync_interval(config.resync_interval);
+            self.policy = Some(Policy::new(config));
+            self.in_force = InForce::Config;
         }
     }
 
@@ -248,6 +253,7 @@ impl Agent {
             // The defaults must not replace what could not be seen, so a failure here is tried again.
             if backend.adopt().context("cannot see whether an earlier run left rules")? {
                 self.in_force = InForce::EarlierRun;
+                self.report.in_force(self.in_force, None);
             } else {
                 self.policy = Some(Policy::new(&Config::default_for(&self.options.policy)));
                 self.in_force = InForce::Defaults;
@@ -255,6 +261,7 @@ impl Agent {
             self.report.fallen_back(self.in_force);
         }
         if let Some(policy) = self.policy.take() {
+            self.report.in_force(self.in_force, Some(&policy));
             if backend.want(&policy) {
                 self.established = false;
             }
@@ -263,11 +270,19 @@ impl Agent {
         Ok(())
     }
 
-    fn reconcile(&mut self, work: Work, began: Instant) -> Result<()> {
-        let Some(backend) = &mut self.backend else { return Ok(()) };
-        let events = &mut self.events;
+    /// Makes the kernel hold what is wanted; answers whether anything had to be changed.
+    fn reconcile(&mut self, work: Work, began: Instant) -> Result<bool> {
+        let Some(backend) = &mut self.backend else { return Ok(false) };
+        let (events, report, established) = (&mut self.events, &self.report, self.established);
         let look = if work.kernel { Look::Afresh } else { Look::IfChanged };
-        let outcome = backend.reconcile(look, || events.ignore_kernel());
+        let outcome = backend.reconcile(look, |write| {
+            if established {
+                report.drifted();
+            }
+            if write == Write::Loud {
+                events.ignore_kernel();
+            }
+        });
         if !backend.does_without_notices() {
             events.watch_kernel()?;
         }
@@ -275,18 +290,22 @@ impl Agent {
         if outcome.generation.is_some() && backend.generation()? != outcome.generation {
             self.schedule.trigger_kernel(Instant::now());
         }
-        self.conclude(outcome, began.elapsed())
+        self.conclude(outcome, began)
     }
 
     /// Says what a pass has done, and answers what it could not do.
-    fn conclude(&mut self, outcome: Outcome, took: Duration) -> Result<()> {
+    fn conclude(&mut self, outcome: Outcome, began: Instant) -> Result<bool> {
+        let took = began.elapsed();
+        let changed = !outcome.changes.is_empty();
+        self.report.refusals(&outcome);
         self.made.extend(outcome.made);
         self.made.drain(..self.made.len().saturating_sub(GENERATIONS_KEPT));
         let place = self.backend.as_ref().map_or_else(String::new, Backend::place);
-        if !outcome.changes.is_empty() && self.established {
-            self.report.healed(&place, &outcome.changes, &self.authors, took);
+        if changed && self.established {
+            let late = self.noticed.unwrap_or(began).elapsed();
+            self.report.healed(&place, &outcome.changes, &self.authors, took, late);
             self.has_healed = true;
-        } else if !outcome.changes.is_empty() {
+        } else if changed {
             self.report.applied(&place, &outcome.changes, took);
         }
         if let Some(failure) = failure(&outcome.failures) {
@@ -298,7 +317,7 @@ impl Agent {
         if !std::mem::replace(&mut self.was_ready, true) {
             notify(NotifyState::Ready);
         }
-        Ok(())
+        Ok(changed)
     }
 
     /// Once the kernel holds another policy than before, the connections that were opened under the old one can be told apart.

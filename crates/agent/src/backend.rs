@@ -74,6 +74,15 @@ pub enum Look {
     IfChanged,
 }
 
+/// A change of the kernel that is about to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Write {
+    /// Any change.
+    Plain,
+    /// The kernel would make so many notices of it for whoever listens that it takes several times as long.
+    Loud,
+}
+
 /// One difference between what should be in the kernel and what was there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
@@ -178,12 +187,14 @@ impl Backend {
         }
     }
 
-    /// Makes the kernel hold what is wanted, and writes nothing if it does. Calls `stop_listening` before a transaction of which the
-    /// kernel would make too many notices. Once our rules are in place, those that an earlier run left with the other backend go.
-    pub fn reconcile(&mut self, look: Look, stop_listening: impl FnMut()) -> Outcome {
+    /// Makes the kernel hold what is wanted, and writes nothing if it does. Calls `before_write` before it changes
+    /// anything. Once our rules are in place, those that an earlier run left with the other backend go.
+    pub fn reconcile(&mut self, look: Look, mut before_write: impl FnMut(Write)) -> Outcome {
         let mut outcome = match &mut self.engine {
-            Engine::Nftables(table) => Outcome::of_table(table.reconcile(look, stop_listening)),
-            Engine::Iptables(iptables) => Outcome::of_chains(iptables.reconcile(look)),
+            Engine::Nftables(table) => Outcome::of_table(table.reconcile(look, before_write)),
+            Engine::Iptables(iptables) => {
+                Outcome::of_chains(iptables.reconcile_with(look, &mut || before_write(Write::Plain)))
+            }
         };
         if outcome.failures.is_empty() && self.other_due.is_some_and(|due| due <= Instant::now()) {
             outcome.changes.extend(self.leave_other());

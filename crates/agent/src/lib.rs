@@ -3,11 +3,13 @@
 pub mod accept;
 pub mod agent;
 pub mod backend;
+pub mod board;
 pub mod cli;
 pub mod config_file;
 pub mod doctor;
 pub mod events;
 pub mod foreign;
+pub mod health;
 pub mod http;
 pub mod lab;
 pub mod log;

@@ -13,6 +13,8 @@ use crate::config_file;
 pub struct Reading {
     /// Equal for two readings that held the same, so that nothing is said or done twice.
     pub fingerprint: u64,
+    /// Of the content of the files; `None` if it could not be read.
+    pub hash: Option<String>,
     /// The files it was read from.
     pub files: Files,
     /// What they mean.
@@ -52,6 +54,7 @@ impl Reading {
                 let fingerprint = fingerprint(&message);
                 (last != Some(fingerprint)).then(|| Reading {
                     fingerprint,
+                    hash: None,
                     files: Files::Missing,
                     result: Err(NoConfig(vec![message])),
                     warnings: Vec::new(),
@@ -66,7 +69,7 @@ impl Reading {
             Ok(Parsed { config, warnings }) => (Ok(config), warnings),
             Err(Rejected { errors, warnings }) => (Err(NoConfig::new(&errors)), warnings),
         };
-        Reading { fingerprint, files: Files::of(sources), result, warnings }
+        Reading { fingerprint, hash: Some(config_file::hash(sources)), files: Files::of(sources), result, warnings }
     }
 }
 

@@ -1,17 +1,22 @@
-//! What the daemon says in its log: one line per event that matters, none per idle interval.
+//! What the daemon says: in its log one line per event that matters, none per idle interval; on its board how things stand.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
 
 use masq::cidr::Family;
 use masq::config::Config;
 use masq::diagnostic::Diagnostic;
 use masq::duration::GoDuration;
+use masq::partition::List;
+use masq::policy::Policy;
 
-use super::InForce;
-use super::reading::{Files, NoConfig};
-use crate::backend::Change;
+use super::reading::{Files, NoConfig, Reading};
+use crate::backend::iptables::programs::ProgramError;
+use crate::backend::reader::Place;
+use crate::backend::{Change, Outcome};
+use crate::board::{Board, ConfigFacts, InForce, Kernel};
 use crate::events::Author;
 
 /// In a fight with another program, this many heals are told one by one in each [`WINDOW`], the others as a number.
@@ -22,8 +27,7 @@ const WINDOW: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Report {
     config_path: PathBuf,
-    /// How often each kind of drift was healed.
-    drifts: BTreeMap<&'static str, u64>,
+    board: Arc<Board>,
     heals: Allowance,
     /// Whether the last pass failed.
     failing: bool,
@@ -31,12 +35,55 @@ pub struct Report {
 
 impl Report {
     /// Nothing has happened yet.
-    pub fn new(config_path: PathBuf) -> Report {
-        Report { config_path, drifts: BTreeMap::new(), heals: Allowance::default(), failing: false }
+    pub fn new(config_path: PathBuf, board: Arc<Board>) -> Report {
+        Report { config_path, board, heals: Allowance::default(), failing: false }
     }
 
-    /// A new config is good.
-    pub fn config(&self, files: &Files, config: &Config) {
+    /// The loop turns again within this time, if what it does then takes none.
+    pub fn turning(&self, within: Duration) {
+        // Where nothing is due for longer than clocks can tell, nothing is overdue.
+        self.board.update(|facts| facts.turns_by = Instant::now().checked_add(within));
+    }
+
+    /// The backend is open.
+    pub fn opened(&self, rules_at: Place) {
+        self.board.update(|facts| facts.rules_at = Some(rules_at));
+    }
+
+    /// The config holds something new, good or bad. Until then `in_force` was.
+    pub fn read(&self, reading: &Reading, in_force: InForce) {
+        self.warnings(&reading.warnings);
+        let problem = match &reading.result {
+            Ok(config) => {
+                self.config(&reading.files, config);
+                None
+            }
+            Err(no_config) => {
+                self.bad_config(no_config, in_force);
+                no_config.0.first().cloned()
+            }
+        };
+        let (hash, warnings, since) = (reading.hash.clone(), reading.warnings.len(), SystemTime::now());
+        self.board.update(|facts| facts.config = Some(ConfigFacts { problem, hash, warnings, since }));
+    }
+
+    /// The backend keeps something else in force from now on; its policy, unless it is what an earlier run left.
+    pub fn in_force(&self, in_force: InForce, policy: Option<&Policy>) {
+        let cidrs = policy.map(count_cidrs).unwrap_or_default();
+        self.board.update(|facts| (facts.in_force, facts.cidrs) = (in_force, cidrs));
+    }
+
+    /// Somebody has changed the ruleset, which is to be looked at.
+    pub fn noticed(&self, since: Instant) {
+        self.board.update(|facts| facts.unseen_since = Some(since));
+    }
+
+    /// Rules that were in force differ from what they should be, and are about to be written.
+    pub fn drifted(&self) {
+        self.board.update(|facts| facts.kernel = Kernel::Drifted);
+    }
+
+    fn config(&self, files: &Files, config: &Config) {
         match files {
             Files::Missing => log::info!("No config file at {}: the defaults are in force", self.config_path.display()),
             Files::Empty(names) => log::info!("Config is empty in {}: the defaults are in force", names.join(", ")),
@@ -45,8 +92,7 @@ impl Report {
         log::debug!("Using config: {}", config.to_reference_json());
     }
 
-    /// A new config is bad.
-    pub fn bad_config(&self, NoConfig(problems): &NoConfig, in_force: InForce) {
+    fn bad_config(&self, NoConfig(problems): &NoConfig, in_force: InForce) {
         for problem in problems {
             log::error!("Bad config: {problem}");
         }
@@ -71,8 +117,7 @@ impl Report {
         }
     }
 
-    /// Remarks on a config, good or bad.
-    pub fn warnings(&self, warnings: &[Diagnostic]) {
+    fn warnings(&self, warnings: &[Diagnostic]) {
         for warning in warnings {
             log::warn!("{warning}");
         }
@@ -88,13 +133,17 @@ impl Report {
         log::info!("Kernel updated in {}: {place}: {}", millis(took), listed(changes));
     }
 
-    /// The kernel no longer held the policy and now does again.
-    pub fn healed(&mut self, place: &str, changes: &[Change], authors: &[Author], took: Duration) {
-        for change in changes {
-            *self.drifts.entry(change.kind).or_default() += 1;
-        }
+    /// The kernel no longer held the policy and now does again, `late` after it was first known.
+    pub fn healed(&mut self, place: &str, changes: &[Change], authors: &[Author], took: Duration, late: Duration) {
+        let mut total = 0;
+        self.board.update(|facts| {
+            facts.heal_durations.observe(late);
+            for change in changes {
+                *facts.drifts.entry(change.kind).or_default() += 1;
+            }
+            total = facts.drifts.values().sum();
+        });
         let Some(untold) = self.heals.ask(Instant::now()) else { return };
-        let total: u64 = self.drifts.values().sum();
         let by = match authors {
             [] => "by somebody unseen".to_owned(),
             authors => format!("by {}", listed(authors)),
@@ -125,16 +174,39 @@ impl Report {
     }
 
     /// A pass failed; it is tried again after a pause.
-    pub fn failed(&mut self, error: &anyhow::Error) {
-        log::error!("Cannot program the kernel, trying again: {error:#}");
+    pub fn failed(&mut self, error: &anyhow::Error, took: Duration) {
+        let error = format!("{error:#}");
+        log::error!("Cannot program the kernel, trying again: {error}");
         self.failing = true;
+        self.board.update(|facts| {
+            facts.sync_durations.observe(took);
+            facts.syncs.failed += 1;
+            facts.unseen_since = None;
+            facts.kernel = Kernel::Failing(error);
+        });
     }
 
-    /// A pass succeeded.
-    pub fn recovered(&mut self) {
+    /// A pass succeeded, and had to change something or not.
+    pub fn succeeded(&mut self, changed: bool, took: Duration) {
         if std::mem::take(&mut self.failing) {
             log::info!("The kernel can be programmed again and holds the policy");
         }
+        self.board.update(|facts| {
+            facts.sync_durations.observe(took);
+            *(if changed { &mut facts.syncs.changed } else { &mut facts.syncs.in_sync }) += 1;
+            facts.unseen_since = None;
+            facts.kernel = Kernel::InSync;
+            facts.last_sync = Some(SystemTime::now());
+        });
+    }
+
+    /// What could not be done in a pass, one by one.
+    pub fn refusals(&self, outcome: &Outcome) {
+        let is_lock = |error: &&anyhow::Error| {
+            matches!(error.downcast_ref::<ProgramError>(), Some(ProgramError::LockHeld { .. }))
+        };
+        let locks = outcome.failures.iter().filter(is_lock).count();
+        self.board.update(|facts| facts.lock_refusals += u64::from(locks > 0));
     }
 }
 
@@ -164,6 +236,19 @@ impl Allowance {
         self.told += 1;
         Some(std::mem::take(&mut self.untold))
     }
+}
+
+fn count_cidrs(policy: &Policy) -> BTreeMap<(Family, List), usize> {
+    let mut cidrs = BTreeMap::new();
+    for partition in policy.families() {
+        for list in [List::NonMasquerade, List::LinkLocal] {
+            cidrs.insert((partition.family(), list), 0);
+        }
+        for entry in partition.entries() {
+            *cidrs.entry((partition.family(), entry.list)).or_default() += 1;
+        }
+    }
+    cidrs
 }
 
 fn listed(things: &[impl ToString]) -> String {

@@ -155,12 +155,17 @@ impl Iptables {
 
     /// Makes both families' tables hold what is wanted, whatever the other one's comes to, and writes nothing if they do.
     pub fn reconcile(&mut self, look: Look) -> Outcome {
+        self.reconcile_with(look, &mut || {})
+    }
+
+    /// As [`Iptables::reconcile`], and calls `before_write` before it changes our chain or the jump to it.
+    pub fn reconcile_with(&mut self, look: Look, before_write: &mut dyn FnMut()) -> Outcome {
         let mut outcome = Outcome::default();
         let Some(desired) = &self.desired else { return outcome };
         let told: Vec<String> = self.warnings().map(Warning::to_string).collect();
         for table in &mut self.families {
             let kept = match desired.rules(table.family()) {
-                Some(rules) => table.keep(&mut self.node, &self.chain, rules, look),
+                Some(rules) => table.keep(&mut self.node, &self.chain, rules, look, before_write),
                 None => Ok(table.leave(&mut self.node, &self.chain)),
             };
             match kept.with_context(|| table.family().to_string()) {

@@ -174,3 +174,15 @@ fn a_file_being_rewritten_all_the_time_gives_a_whole_version_or_an_error() {
         stop.store(true, Ordering::Relaxed);
     });
 }
+
+#[test]
+fn the_hash_is_of_contents_and_of_where_they_are_cut() {
+    let sources = |texts: &[&str]| -> Vec<Source> {
+        texts.iter().map(|text| Source { name: "n".to_owned(), bytes: text.as_bytes().to_vec() }).collect()
+    };
+    let of = |texts: &[&str]| hash(&sources(texts));
+    assert_eq!(of(&[]), "cbf29ce484222325");
+    assert_eq!(of(&["ab"]), of(&["ab"]));
+    assert_ne!(of(&["ab"]), of(&["a", "b"]));
+    assert_ne!(of(&["ab"]), of(&["ba"]));
+}

@@ -79,11 +79,18 @@ impl FamilyTable {
         &self.warnings
     }
 
-    /// Makes the table hold these rules in `chain`, and the jump to it, and writes nothing if it does.
+    /// Makes the table hold these rules in `chain`, and the jump to it, and writes nothing if it does. Calls `before_write` before that.
     ///
     /// # Errors
     /// The programs are missing, fail or refuse, the chain is a stranger's, or others change the table too fast.
-    pub fn keep(&mut self, node: &mut Node, chain: &str, wanted: &[Rule], look: Look) -> Result<Kept> {
+    pub fn keep(
+        &mut self,
+        node: &mut Node,
+        chain: &str,
+        wanted: &[Rule],
+        look: Look,
+        before_write: &mut dyn FnMut(),
+    ) -> Result<Kept> {
         let tools = node.programs.tools(self.family, node.stack())?;
         let version = match self.version.or(node.programs.version(self.family, node.stack())) {
             Some(version) => version,
@@ -96,7 +103,7 @@ impl FamilyTable {
         }
         let pass = Pass { tools: &tools, version, chain, rules: &rules };
         let mut kept = Kept::default();
-        let observed = self.put_right(node, &pass, &mut kept)?;
+        let observed = self.put_right(node, &pass, &mut kept, before_write)?;
         self.is_known = true;
         self.warnings.clear();
         if rules != wanted {
@@ -128,7 +135,13 @@ impl FamilyTable {
     }
 
     /// Looks, writes what differs, and looks again until nothing does: what was written is believed only when it has been seen.
-    fn put_right(&mut self, node: &mut Node, pass: &Pass<'_>, kept: &mut Kept) -> Result<Observed> {
+    fn put_right(
+        &mut self,
+        node: &mut Node,
+        pass: &Pass<'_>,
+        kept: &mut Kept,
+        before_write: &mut dyn FnMut(),
+    ) -> Result<Observed> {
         let mut earlier: Option<(Plan, ProgramError)> = None;
         let mut written = None;
         self.held = None;
@@ -146,6 +159,7 @@ impl FamilyTable {
             if let Some((refused, error)) = earlier.take().filter(|(refused, _)| *refused == plan) {
                 return Err(error).with_context(|| format!("cannot put right: {refused}"));
             }
+            before_write();
             match pass.restore(node, &plan, &mut kept.made) {
                 Ok(()) => {
                     kept.changes.extend_from_slice(plan.changes());

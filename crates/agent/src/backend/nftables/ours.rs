@@ -10,9 +10,9 @@ use nix::errno::Errno;
 use super::desired::Desired;
 use super::plan::Plan;
 use super::{Nftables, Outcome};
-use crate::backend::Look;
 use crate::backend::counts::Counts;
 use crate::backend::difference::Comparison;
+use crate::backend::{Look, Write};
 
 /// A transaction with more elements than this is committed without listening: the kernel makes a notice of each element for whoever
 /// listens, which takes several times as long as the rest.
@@ -69,17 +69,14 @@ impl OurTable {
         Ok(self.desired.is_some())
     }
 
-    /// Makes the table hold what is wanted, if anything is. Calls `stop_listening` before a transaction of which the kernel would
-    /// make too many notices.
+    /// Makes the table hold what is wanted, if anything is. Calls `before_write` before it changes anything.
     ///
     /// A kernel that refuses the whole for its IPv6 part gets the IPv4 part, and the refusal is told.
-    pub fn reconcile(&mut self, look: Look, mut stop_listening: impl FnMut()) -> Kept {
+    pub fn reconcile(&mut self, look: Look, mut before_write: impl FnMut(Write)) -> Kept {
         let mut kept = Kept::default();
         let Some(desired) = &self.desired else { return kept };
         let mut before_commit = |plan: &Plan| {
-            if plan.elements() > ELEMENTS_LISTENED_TO {
-                stop_listening();
-            }
+            before_write(if plan.elements() > ELEMENTS_LISTENED_TO { Write::Loud } else { Write::Plain });
         };
         let mut result = self.nftables.reconcile_with(desired, look, &mut before_commit);
         if let Err(Error::Refused(_)) = &result

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Error, Result};
 use masq::cidr::Family;
-use masq::config::{Config, Source};
+use masq::config::Config;
 use masq::diagnostic::Diagnostic;
 use masq::partition::{List, Partition};
 use masq::policy::Policy;
@@ -17,6 +17,7 @@ use crate::backend::difference::Comparison;
 use crate::backend::iptables::version::Stack;
 use crate::backend::search_path;
 use crate::cli::NodeOptions;
+use crate::config_file;
 use crate::doctor::conntrack::{self, Conntrack};
 use crate::doctor::networks::{self, Network};
 use crate::doctor::{self, Facts, Finding, lock_file, tunnels};
@@ -111,7 +112,7 @@ pub(super) fn look(options: &NodeOptions) -> Result<Seen> {
     });
     Ok(Seen {
         files: sources.iter().map(|source| (source.name.clone(), age(&source.name))).collect(),
-        hash: hash(&sources),
+        hash: config_file::hash(&sources),
         diagnostics,
         config,
         backend,
@@ -139,17 +140,6 @@ fn port_uses(policy: &Policy) -> Result<Vec<PortUse>> {
 
 fn age(file: &str) -> Option<Duration> {
     fs::metadata(file).ok()?.modified().ok()?.elapsed().ok()
-}
-
-/// FNV-1a of the files' contents in order, with their lengths between them, so that no two ways to cut them are the same.
-fn hash(sources: &[Source]) -> String {
-    const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
-    const PRIME: u64 = 0x0100_0000_01b3;
-    let lengths_and_bytes = sources
-        .iter()
-        .flat_map(|source| (source.bytes.len() as u64).to_be_bytes().into_iter().chain(source.bytes.iter().copied()));
-    let hash = lengths_and_bytes.fold(BASIS, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME));
-    format!("{hash:016x}")
 }
 
 fn reserved_ports() -> Vec<PortRange> {
@@ -245,21 +235,4 @@ fn anybody(family: Family) -> (u128, u128) {
 /// The second address of a block, for the first is often a special one.
 fn inner(first: u128, last: u128) -> u128 {
     if last - first > 1 { first + 1 } else { first }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_hash_is_of_contents_and_of_where_they_are_cut() {
-        let sources = |texts: &[&str]| -> Vec<Source> {
-            texts.iter().map(|text| Source { name: "n".to_owned(), bytes: text.as_bytes().to_vec() }).collect()
-        };
-        let of = |texts: &[&str]| hash(&sources(texts));
-        assert_eq!(of(&[]), "cbf29ce484222325");
-        assert_eq!(of(&["ab"]), of(&["ab"]));
-        assert_ne!(of(&["ab"]), of(&["a", "b"]));
-        assert_ne!(of(&["ab"]), of(&["ba"]));
-    }
 }
