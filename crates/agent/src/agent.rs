@@ -21,6 +21,7 @@ use self::report::Report;
 use crate::backend::{self, Backend, Look, Outcome, Write};
 use crate::board::{Board, InForce};
 use crate::cli::DaemonOptions;
+use crate::endpoints;
 use crate::events::{Author, ConfigChange, Events, Wakeup};
 use crate::snat::sampler::Sampler;
 
@@ -100,6 +101,11 @@ impl Agent {
             let started = Sampler::start(interval, options.policy.to_ports.clone());
             started.map_err(|error| log::warn!("Source ports in use stay unknown: {error:#}")).ok()
         });
+        if !options.once
+            && let Err(error) = endpoints::serve(&options, &board, sampler.clone())
+        {
+            log::error!("Nothing is served over HTTP: {error:#}");
+        }
         Ok(Agent {
             events,
             backend: None,
@@ -214,6 +220,7 @@ impl Agent {
                 interrupt: Some(self.events.interrupt()?),
             };
             let mut backend = Backend::open(options)?;
+            log::info!("Backend: {}", backend.description());
             backend.count_into(Arc::clone(self.board.counts()));
             self.report.opened(backend.rules_at());
             self.backend = Some(backend);

@@ -83,6 +83,10 @@ pub enum Write {
     Loud,
 }
 
+/// Kinds of differences that can be drift, by either backend: a series of the metric for each is there from the start.
+pub const DRIFT_KINDS: [&str; 9] =
+    ["chain", "counter", "element", "foreign", "jump", "leftover", "rule", "set", "table"];
+
 /// One difference between what should be in the kernel and what was there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
@@ -118,17 +122,12 @@ impl Backend {
     /// The kernel has no nf_tables, or there are no iptables programs.
     pub fn open(options: Options) -> Result<Backend> {
         let choice = choose(options.choice);
-        let Choice { chosen, reason } = &choice;
-        let engine = match chosen {
+        let engine = match choice.chosen {
             detect::Backend::Nftables => {
-                log::info!("Backend: nftables ({reason})");
                 Engine::Nftables(Box::new(OurTable::open(options.protect).context("nftables")?))
             }
             detect::Backend::Iptables => {
-                let iptables = Iptables::open(options.iptables()?).context("iptables")?;
-                let stack = iptables.stack();
-                log::info!("Backend: iptables ({reason}), with {} ({})", stack.chosen, stack.reason);
-                Engine::Iptables(Box::new(iptables))
+                Engine::Iptables(Box::new(Iptables::open(options.iptables()?).context("iptables")?))
             }
         };
         Ok(Backend { engine, choice, options, other_due: Some(Instant::now()) })

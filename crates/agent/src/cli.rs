@@ -13,7 +13,6 @@ mod table;
 mod usage;
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use masq::ports::PortRanges;
@@ -107,18 +106,8 @@ fn daemon(flags: Flags, words: &Words) -> Result<DaemonOptions, Refusal> {
         protect_table: flags.protect_table,
         conntrack_interval: (flags.conntrack_interval > 0).then(|| Duration::from_secs(flags.conntrack_interval)),
         ignored_words: words.rest.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-        warnings: warnings(flags.http_bind_address, words),
         flag_dump,
     })
-}
-
-fn warnings(http_bind_address: Option<SocketAddr>, words: &Words) -> Vec<String> {
-    match http_bind_address {
-        Some(address) if words.gave("http-bind-address") => {
-            vec![format!("--http-bind-address={address} has no effect: this version serves no HTTP")]
-        }
-        Some(_) | None => Vec::new(),
-    }
 }
 
 fn check(flags: Flags, words: &Words) -> Result<CheckOptions, String> {
@@ -263,7 +252,7 @@ mod tests {
         assert_eq!(options.config_path.to_str(), Some("/etc/config/ip-masq-agent"));
         assert_eq!(options.log, LogOptions::default());
         assert_eq!(options.http_bind_address.map(|a| a.to_string()).as_deref(), Some("127.0.0.1:10268"));
-        assert!(options.ignored_words.is_empty() && options.warnings.is_empty());
+        assert!(options.ignored_words.is_empty());
     }
 
     #[test]
@@ -369,10 +358,9 @@ mod tests {
     #[test]
     fn an_http_address_is_an_address_and_a_port_or_nothing() {
         let off = daemon_of(&["--http-bind-address="]);
-        assert_eq!((off.http_bind_address, off.warnings.len()), (None, 0));
+        assert_eq!(off.http_bind_address, None);
         let any = daemon_of(&["--http-bind-address=:80"]);
         assert_eq!(any.http_bind_address.map(|a| a.to_string()).as_deref(), Some("[::]:80"));
-        assert_eq!(any.warnings.len(), 1);
         assert!(matches!(parsed(&["--http-bind-address=localhost:80"]), Err(Refusal::Usage { .. })));
     }
 

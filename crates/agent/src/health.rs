@@ -3,6 +3,8 @@
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
+use serde_json::{Value, json};
+
 use crate::board::{Facts, InForce, Kernel};
 
 /// How much later than announced the loop may turn. A pass is bounded by the limits of the programs that it may run, twenty seconds each, and
@@ -47,6 +49,12 @@ pub fn text(endpoint: &str, checks: &[Check]) -> String {
     }
     let outcome = if checks.iter().all(|check| check.is_ok) { "passed" } else { "failed" };
     text + endpoint + " check " + outcome + "\n"
+}
+
+/// The checks for programs.
+pub fn json(checks: &[Check]) -> Value {
+    let check = |Check { name, is_ok, text }: &Check| json!({ "name": name, "ok": is_ok, "text": text });
+    checks.iter().map(check).collect()
 }
 
 impl Check {

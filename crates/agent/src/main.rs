@@ -60,9 +60,6 @@ fn daemon(options: DaemonOptions) -> ExitCode {
         for word in &options.ignored_words {
             log::warn!("The word {word:?} is ignored: it stands behind the end of the flags. {}", advice(word));
         }
-        for warning in &options.warnings {
-            log::warn!("{warning}");
-        }
         agent::run(options)
     })
 }

@@ -3,3 +3,5 @@
 pub mod catalogue;
 pub mod exposition;
 pub mod histogram;
+pub mod page;
+pub mod process;

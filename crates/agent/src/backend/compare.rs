@@ -27,6 +27,13 @@ impl Backend {
         }
     }
 
+    /// The backend and the reasons for it, as a sentence without an end.
+    pub fn description(&self) -> String {
+        let Choice { chosen, reason } = &self.choice;
+        let stack = self.stack().map(|stack| format!(", with {} ({})", stack.chosen, stack.reason)).unwrap_or_default();
+        format!("{} ({reason}){stack}", chosen.name())
+    }
+
     /// Compares what the kernel holds of ours, with either backend, with what it should hold with this one. Nothing is changed.
     pub fn compare(&mut self, policy: &Policy) -> Comparison {
         match &mut self.engine {

@@ -21,6 +21,16 @@ pub enum Backend {
     Iptables,
 }
 
+impl Backend {
+    /// Its name, as `--backend` takes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Backend::Nftables => "nftables",
+            Backend::Iptables => "iptables",
+        }
+    }
+}
+
 /// What was decided, and why, for the log and for `status`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice<T> {

@@ -129,8 +129,6 @@ pub struct DaemonOptions {
     pub conntrack_interval: Option<Duration>,
     /// The words behind the flags, which the daemon does not act on.
     pub ignored_words: Vec<String>,
-    /// Further remarks on the command line, one log line each.
-    pub warnings: Vec<String>,
     /// Every flag with the value in force, sorted by name: the log's `FLAG:` lines.
     pub flag_dump: Vec<(String, String)>,
 }

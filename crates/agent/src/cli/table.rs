@@ -129,7 +129,7 @@ const FLAGS: &[Flag] = &[
     Flag {
         name: "http-bind-address",
         value: Some("ADDRESS:PORT"),
-        help: "accepted for later: this version serves no metrics and health yet",
+        help: "where /metrics, /livez, /readyz and /statusz are served over HTTP; empty for nowhere",
         origin: Origin::Own,
         commands: DAEMON,
         set: |f, v| utf8(v).and_then(bind_address).map(|address| f.http_bind_address = address),

@@ -133,7 +133,7 @@ fn side_word(side: Side) -> &'static str {
 }
 
 fn to_text(backend: &Backend, comparison: &Comparison, colour: bool) -> String {
-    let mut text = format!("Backend: {}\n", node::backend_text(backend));
+    let mut text = format!("Backend: {}\n", backend.description());
     match Verdict::of(comparison) {
         Verdict::InSync => text.push_str("In sync: the kernel holds what the policy asks for.\n"),
         Verdict::Differs | Verdict::CannotLook | Verdict::Refused => {

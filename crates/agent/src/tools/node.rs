@@ -6,7 +6,7 @@ use masq::diagnostic::Diagnostic;
 use serde_json::{Value, json};
 
 use super::input;
-use crate::backend::{self, Backend, detect};
+use crate::backend::{self, Backend};
 use crate::cli::NodeOptions;
 
 /// The config that a tool is pointed at.
@@ -25,14 +25,18 @@ pub(super) struct Reading {
 /// # Errors
 /// It cannot be read, or nothing is where `--config` points.
 pub(super) fn read(options: &NodeOptions) -> Result<Reading> {
-    let sources = input::read(options.config_path.as_deref())?;
+    Ok(parse(input::read(options.config_path.as_deref())?, options))
+}
+
+/// What was read, parsed as the options ask for.
+pub(super) fn parse(sources: Vec<Source>, options: &NodeOptions) -> Reading {
     let parsed = Config::parse(&sources, &options.policy);
     let parsed = if options.strict { parsed.and_then(Parsed::strict) } else { parsed };
     let (config, findings) = match parsed {
         Ok(Parsed { config, warnings }) => (Some(config), warnings),
         Err(Rejected { errors, warnings }) => (None, errors.into_iter().chain(warnings).collect()),
     };
-    Ok(Reading { sources, findings, config })
+    Reading { sources, findings, config }
 }
 
 /// Opens the backend that the daemon would choose with the same flags; nothing is changed.
@@ -48,26 +52,12 @@ pub(super) fn open(options: &NodeOptions) -> Result<Backend> {
     })
 }
 
-/// The backend and the reasons for it, as a sentence without an end.
-pub(super) fn backend_text(backend: &Backend) -> String {
-    let choice = backend.choice();
-    let stack = backend.stack().map(|stack| format!(", with {} ({})", stack.chosen, stack.reason)).unwrap_or_default();
-    format!("{} ({}){stack}", backend_name(choice.chosen), choice.reason)
-}
-
-/// The same for programs; the keys are an interface.
+/// The backend and the reasons for it, for programs; the keys are an interface.
 pub(super) fn backend_json(backend: &Backend) -> Value {
     let choice = backend.choice();
     json!({
-        "name": backend_name(choice.chosen),
+        "name": choice.chosen.name(),
         "reason": choice.reason,
         "stack": backend.stack().map(|stack| json!({ "name": stack.chosen.to_string(), "reason": stack.reason })),
     })
-}
-
-fn backend_name(backend: detect::Backend) -> &'static str {
-    match backend {
-        detect::Backend::Nftables => "nftables",
-        detect::Backend::Iptables => "iptables",
-    }
 }

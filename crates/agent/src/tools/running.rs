@@ -30,7 +30,7 @@ pub(super) fn agents() -> Vec<Running> {
             let running = Running { pid, words: agent_words(&path)? };
             (fs::read_link(path.join("ns/net")).ok()? == here).then_some(running)
         })
-        .filter(|running| running.pid != std::process::id() && !is_tool(&running.words))
+        .filter(|running| !is_tool(&running.words))
         .collect();
     agents.sort_by_key(|running| running.pid);
     agents

@@ -4,14 +4,18 @@ mod json;
 mod look;
 mod page;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use masq::diagnostic;
+use serde_json::Value;
 
 use self::look::Seen;
+use super::node;
 use super::output::{complain, print};
 use super::{STATUS_CANNOT_LOOK, STATUS_FINE, STATUS_TO_REPORT};
 use crate::cli::{NodeOptions, OutputFormat};
+use crate::config_file;
 use crate::doctor::{Finding, Severity};
 use crate::foreign::{Effect, ForeignRule, Hook};
 
@@ -22,8 +26,8 @@ const STATUS_BROKEN: u8 = 2;
 ///
 /// Exit status: 0 nothing to report but notes; 1 warnings; 2 the policy is not in force; 3 not all could be looked at.
 pub fn run(options: &NodeOptions) -> ExitCode {
-    let seen = match look::look(options) {
-        Ok(seen) => seen,
+    let reading = match node::read(options) {
+        Ok(reading) => reading,
         Err(error) => {
             match options.output {
                 OutputFormat::Text => complain(&format!("status: {error:#}\n")),
@@ -32,12 +36,34 @@ pub fn run(options: &NodeOptions) -> ExitCode {
             return ExitCode::from(STATUS_CANNOT_LOOK);
         }
     };
+    let seen = look::look(options, reading);
     let status = Status::new(&seen);
     match options.output {
         OutputFormat::Text => print(&page::text(&status)),
         OutputFormat::Json => print(&format!("{:#}\n", json::value(&status))),
     }
     ExitCode::from(status.exit_status())
+}
+
+/// What the tool prints.
+#[derive(Debug)]
+pub struct Page {
+    /// For people.
+    pub text: String,
+    /// For programs.
+    pub json: Value,
+}
+
+/// The same for the daemon, to which a missing config is an empty one.
+pub fn page(path: &Path, options: &NodeOptions) -> Page {
+    match config_file::read(path) {
+        Ok(sources) => {
+            let seen = look::look(options, node::parse(sources, options));
+            let status = Status::new(&seen);
+            Page { text: page::text(&status), json: json::value(&status) }
+        }
+        Err(error) => Page { text: format!("{error}\n"), json: json::failure(&error.into()) },
+    }
 }
 
 /// What was seen, and what follows.

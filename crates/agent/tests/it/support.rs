@@ -11,4 +11,5 @@ pub mod monitoring;
 pub mod program;
 pub mod random;
 pub mod ruleset;
+pub mod scrape;
 pub mod terminal;

@@ -265,13 +265,13 @@ impl Pass<'_> {
     }
 
     /// Rules that are written anew begin to count with zero; our sums go on.
-    fn restore_counting(&self, node: &Node, plan: &Plan) -> Result<(), ProgramError> {
-        let restore = || self.tools.restore(&node.runner, self.version, &plan.restore_text());
+    fn restore_counting(&self, node: &mut Node, plan: &Plan) -> Result<(), ProgramError> {
         if !plan.writes_chain(self.chain) {
-            return restore();
+            return self.tools.restore(&node.runner, self.version, &plan.restore_text());
         }
+        node.count(self.tools.family(), self.chain);
         node.counts.pause();
-        let result = restore();
+        let result = self.tools.restore(&node.runner, self.version, &plan.restore_text());
         let zero = Stand { family: self.tools.family(), exempt: Some(0), masqueraded: Some(0) };
         node.counts.resume(if result.is_ok() { std::slice::from_ref(&zero) } else { &[] });
         result

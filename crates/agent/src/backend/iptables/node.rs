@@ -1,11 +1,13 @@
 //! The node as the backend reaches it: the programs of both stacks, and the notices' numbers.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use masq::cidr::Family;
 use nfnetlink::expr::{Expr, Verdict};
 use nfnetlink::{Batch, Generation, ProtocolFamily, Rule, Socket};
 
+use super::counted::stand_of;
 use super::exec::Runner;
 use super::leftovers::{Leftovers, Scope};
 use super::plan::Plan;
@@ -44,6 +46,16 @@ impl Node {
         match self.stack() {
             Stack::Nft => self.socket.as_mut()?.generation().ok(),
             Stack::Legacy => None,
+        }
+    }
+
+    /// Adds what our chain has counted until now to the sums, where that takes no program.
+    pub fn count(&mut self, family: Family, chain: &str) {
+        let (Stack::Nft, Some(socket)) = (self.programs.stack.chosen, &mut self.socket) else { return };
+        let began = Instant::now();
+        // What cannot be read is as old as the last look, some milliseconds.
+        if let Ok(rules) = socket.rules_of((protocol_family(family), "nat"), chain) {
+            self.counts.record(began, &[stand_of(family, &rules.items)]);
         }
     }
 

@@ -61,12 +61,9 @@ pub(super) struct Seen {
     pub unseen: Vec<Error>,
 }
 
-/// Looks at the node of the calling thread.
-///
-/// # Errors
-/// Not even the config can be read.
-pub(super) fn look(options: &NodeOptions) -> Result<Seen> {
-    let node::Reading { sources, findings: diagnostics, config } = node::read(options)?;
+/// Looks at the node of the calling thread, with what its config says.
+pub(super) fn look(options: &NodeOptions, reading: node::Reading) -> Seen {
+    let node::Reading { sources, findings: diagnostics, config } = reading;
     let policy = config.as_ref().map(Policy::new);
     let (mut backend, mut comparison, mut lock) = (None, None, None);
     let mut unseen = Vec::new();
@@ -75,7 +72,7 @@ pub(super) fn look(options: &NodeOptions) -> Result<Seen> {
             comparison = policy.as_ref().map(|policy| opened.compare(policy));
             // The other stack does without.
             lock = opened.stack().filter(|stack| stack.chosen == Stack::Legacy).and_then(|_| lock_file::read());
-            backend = Some((node::backend_text(&opened), node::backend_json(&opened)));
+            backend = Some((opened.description(), node::backend_json(&opened)));
         }
         Err(error) => unseen.push(error),
     }
@@ -110,7 +107,7 @@ pub(super) fn look(options: &NodeOptions) -> Result<Seen> {
         let mut sets = SetLookup::open();
         doctor::examine(&facts, &mut |table, set, address| sets.has(table, set, address))
     });
-    Ok(Seen {
+    Seen {
         files: sources.iter().map(|source| (source.name.clone(), age(&source.name))).collect(),
         hash: config_file::hash(&sources),
         diagnostics,
@@ -122,7 +119,7 @@ pub(super) fn look(options: &NodeOptions) -> Result<Seen> {
         findings,
         unseen,
         ruleset,
-    })
+    }
 }
 
 /// What could be read; nothing, and a remark about that, if it could not be.

@@ -107,7 +107,7 @@ pub fn wait_until(what: &str, condition: impl FnMut() -> bool) {
     assert!(holds_in_time(condition), "waited {PATIENCE:?} for: {what}");
 }
 
-fn holds_in_time(mut condition: impl FnMut() -> bool) -> bool {
+pub fn holds_in_time(mut condition: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + PATIENCE;
     while !condition() {
         if Instant::now() > deadline {

@@ -27,8 +27,12 @@ pub const ENGINES: [Engine; 3] = [Engine::Nftables, Engine::Iptables(Stack::Nft)
 impl Engine {
     /// Starts the agent with this backend in the lab's node. Does not wait for anything.
     pub fn launch(self, lab: &Lab, flags: &Flags, config: Option<&str>) -> Agent {
+        self.launch_with(lab, flags, config, &[])
+    }
+
+    fn launch_with(self, lab: &Lab, flags: &Flags, config: Option<&str>, more: &[&str]) -> Agent {
         let words = words(flags);
-        let words = words.iter().map(String::as_str);
+        let words = words.iter().map(String::as_str).chain(more.iter().copied());
         match self {
             Engine::Nftables => {
                 let args: Vec<&str> = ["--backend=nftables"].into_iter().chain(words).collect();
@@ -43,7 +47,12 @@ impl Engine {
 
     /// As [`Engine::launch`], and waits until the agent is ready.
     pub fn start(self, lab: &Lab, flags: &Flags, config: Option<&str>) -> Agent {
-        let mut agent = self.launch(lab, flags, config);
+        self.start_with(lab, flags, config, &[])
+    }
+
+    /// As [`Engine::start`], with further words on the command line.
+    pub fn start_with(self, lab: &Lab, flags: &Flags, config: Option<&str>, more: &[&str]) -> Agent {
+        let mut agent = self.launch_with(lab, flags, config, more);
         agent.wait_until_ready(PATIENCE).unwrap();
         agent
     }
