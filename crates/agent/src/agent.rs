@@ -47,7 +47,7 @@ pub fn run(options: DaemonOptions) -> ExitCode {
     }
     let outcome = Agent::start(options).and_then(Agent::turn);
     outcome.unwrap_or_else(|error| {
-        log::error!("Cannot go on: {error:#}");
+        log::error!(err:% = format_args!("{error:#}"); "Cannot go on");
         ExitCode::FAILURE
     })
 }
@@ -104,7 +104,7 @@ impl Agent {
         if !options.once
             && let Err(error) = endpoints::serve(&options, &board, sampler.clone())
         {
-            log::error!("Nothing is served over HTTP: {error:#}");
+            log::error!(err:% = format_args!("{error:#}"); "Nothing is served over HTTP");
         }
         Ok(Agent {
             events,
@@ -198,6 +198,9 @@ impl Agent {
                 self.schedule.succeeded(work, began, now);
                 self.report.succeeded(changed, now.saturating_duration_since(began));
                 self.noticed = None;
+                if !std::mem::replace(&mut self.was_ready, true) {
+                    notify(NotifyState::Ready);
+                }
                 if std::mem::take(&mut self.has_healed) && self.schedule.healed(now) {
                     self.report.fighting(FIGHTING_PAUSE);
                 }
@@ -321,9 +324,6 @@ impl Agent {
         self.authors.clear();
         self.established = true;
         self.tell_sampler();
-        if !std::mem::replace(&mut self.was_ready, true) {
-            notify(NotifyState::Ready);
-        }
         Ok(changed)
     }
 
@@ -360,7 +360,7 @@ impl Agent {
         match self.backend.as_mut().map_or(Ok(()), Backend::cleanup) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                log::error!("The rules could not be removed: {error:#}");
+                log::error!(err:% = format_args!("{error:#}"); "The rules could not be removed");
                 ExitCode::FAILURE
             }
         }

@@ -69,7 +69,7 @@ fn bind(address: SocketAddr, endpoints: Endpoints) -> Result<(), (anyhow::Error,
     let bound = listener.local_addr().unwrap_or(address);
     match http::serve(listener, move |request| endpoints.answer(request)) {
         Ok(()) => log::info!("Serving {} on http://{bound}", PATHS.join(", ")),
-        Err(error) => log::error!("Nothing is served over HTTP: {error}"),
+        Err(error) => log::error!(err:% = error; "Nothing is served over HTTP"),
     }
     Ok(())
 }

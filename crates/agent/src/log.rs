@@ -29,6 +29,9 @@ use self::stream::Stream;
 /// The `target` of the `error!` that tells why the process ends: it becomes klog's F line.
 pub const FATAL: &str = "fatal";
 
+/// The key under which macros pass what caused a failure: text lines end with it, JSON lines have a key for it.
+const ERROR: &str = "err";
+
 /// Makes the log the process's, once and for all.
 ///
 /// # Errors
@@ -101,32 +104,36 @@ impl Log for Logger {
         }
         let severity = severity(record);
         let message = record.args().to_string();
+        let error = record.key_values().get(ERROR.into()).map(|error| error.to_string());
+        let told = error.as_ref().map_or_else(|| message.clone(), |error| format!("{message}: {error}"));
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         // Whoever raises the verbosity wants to see every step.
         if verbosity == 0 && severity < Severity::FATAL {
-            let admission = writer.repeats.admit(severity, place, &message, Instant::now());
+            let admission = writer.repeats.admit(severity, place, &told, Instant::now());
             for summary in admission.summaries {
-                self.write(&mut writer, summary.severity, 0, summary.place, &summary.message);
+                self.write(&mut writer, &Event::summary(&summary));
             }
             if !admission.say {
                 return;
             }
         }
-        self.write(&mut writer, severity, verbosity, place, &message);
+        let at = SystemTime::now();
+        let error = error.as_deref();
+        self.write(&mut writer, &Event { at, severity, verbosity, place, message: &message, error });
     }
 
     fn flush(&self) {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         for summary in writer.repeats.drain(Instant::now()) {
-            self.write(&mut writer, summary.severity, 0, summary.place, &summary.message);
+            self.write(&mut writer, &Event::summary(&summary));
         }
     }
 }
 
 impl Logger {
-    fn write(&self, writer: &mut Writer, severity: Severity, verbosity: i32, place: Place, message: &str) {
-        let event = Event { at: SystemTime::now(), severity, verbosity, place, message };
-        let text = self.line(&event);
+    fn write(&self, writer: &mut Writer, event: &Event<'_>) {
+        let severity = event.severity;
+        let text = self.line(event);
         let notice = |lost| self.loss(event.at, lost);
         let filed = match &mut writer.files {
             Some(files) => files.write(&Line { severity, text: &text, notice: &notice }, &self.options, event.at),
@@ -141,7 +148,7 @@ impl Logger {
         let message =
             format!("{lost} log lines were lost here: they could not be written, or nobody read them in time");
         let place = Place { file: file!(), line: line!() };
-        self.line(&Event { at, severity: Severity::WARNING, verbosity: 0, place, message: &message })
+        self.line(&Event { at, severity: Severity::WARNING, verbosity: 0, place, message: &message, error: None })
     }
 
     fn line(&self, event: &Event<'_>) -> String {

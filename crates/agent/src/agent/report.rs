@@ -94,7 +94,7 @@ impl Report {
 
     fn bad_config(&self, NoConfig(problems): &NoConfig, in_force: InForce) {
         for problem in problems {
-            log::error!("Bad config: {problem}");
+            log::error!(err:% = problem; "Bad config");
         }
         match in_force {
             InForce::Nothing => {}
@@ -176,7 +176,7 @@ impl Report {
     /// A pass failed; it is tried again after a pause.
     pub fn failed(&mut self, error: &anyhow::Error, took: Duration) {
         let error = format!("{error:#}");
-        log::error!("Cannot program the kernel, trying again: {error}");
+        log::error!(err:% = error; "Cannot program the kernel, trying again");
         self.failing = true;
         self.board.update(|facts| {
             facts.sync_durations.observe(took);

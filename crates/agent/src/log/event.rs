@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use super::options::Severity;
+use super::repeats::Summary;
 
 /// One event that the log tells.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,6 +14,16 @@ pub(super) struct Event<'a> {
     pub(super) verbosity: i32,
     pub(super) place: Place,
     pub(super) message: &'a str,
+    /// What it happened for, where the message is about a failure.
+    pub(super) error: Option<&'a str>,
+}
+
+impl Event<'_> {
+    /// The line in place of messages that came again and again.
+    pub(super) fn summary(summary: &Summary) -> Event<'_> {
+        let Summary { severity, place, message } = summary;
+        Event { at: SystemTime::now(), severity: *severity, verbosity: 0, place: *place, message, error: None }
+    }
 }
 
 /// A call in our source.

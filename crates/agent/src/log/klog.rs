@@ -27,6 +27,10 @@ pub(super) fn line(event: &Event<'_>, pid: u32, options: &LogOptions) -> String 
         );
     }
     escape_into(event.message, &mut line);
+    if let Some(error) = event.error {
+        line.push_str(": ");
+        escape_into(error, &mut line);
+    }
     line.push('\n');
     line
 }
@@ -67,6 +71,7 @@ mod tests {
             verbosity: 0,
             place: Place { file: "crates/agent/src/agent.rs", line: 128 },
             message,
+            error: None,
         }
     }
 
@@ -78,6 +83,13 @@ mod tests {
         assert!(text(Severity::WARNING).starts_with("W1130 "));
         assert!(text(Severity::ERROR).starts_with("E1130 "));
         assert!(text(Severity::FATAL).starts_with("F1130 "));
+    }
+
+    #[test]
+    fn what_caused_a_failure_follows_the_message() {
+        let bare = LogOptions { skip_headers: true, ..LogOptions::default() };
+        let event = Event { error: Some("no\nluck"), ..event(Severity::ERROR, "Cannot do it") };
+        assert_eq!(line(&event, 1, &bare), "Cannot do it: no\\nluck\n");
     }
 
     #[test]

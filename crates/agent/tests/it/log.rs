@@ -3,9 +3,11 @@
 use std::fs;
 use std::process::Stdio;
 
+use ip_masq_agent::lab::namespace::Namespace;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
+use crate::support::agent::Agent;
 use crate::support::directory::Directory;
 use crate::support::program::{Run, run, run_with};
 
@@ -52,7 +54,17 @@ fn json_lines_have_kubernetes_keys() {
         assert!(value["caller"].as_str().unwrap().contains(".rs:") && value["msg"].is_string(), "{line}");
     }
     let warning = run.stderr.lines().find(|line| line.contains("stray")).unwrap();
-    assert!(warning.contains("\"severity\":\"WARNING\""), "{warning}");
+    assert!(warning.contains("\"level\":\"warn\"") && warning.contains("\"severity\":\"WARNING\""), "{warning}");
+}
+
+#[test]
+fn a_json_line_about_a_failure_has_its_cause_under_err() {
+    let node = Namespace::open("node").unwrap();
+    let agent = Agent::start_ready(&node, &["--log-format=json"], Some("cidrLimit: x\n"));
+    let line = agent.wait_for_line("\"msg\":\"Bad config\"");
+    let value: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!((value["level"].as_str(), value.get("v")), (Some("error"), None), "{line}");
+    assert!(value["err"].as_str().unwrap().contains("cidrLimit"), "{line}");
 }
 
 #[test]
