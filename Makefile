@@ -7,7 +7,7 @@ LIBC ?= gnu
 # The packet tests need a network namespace of their own making: as an ordinary user that takes a user namespace around them.
 NAMESPACED := $(if $(filter 0,$(shell id -u)),,unshare --map-root-user --net)
 
-.PHONY: all demo test lint bench static image test-image tools deploy-tools test-deploy renew-deploy clean
+.PHONY: all demo test lint bench static image test-image tools deploy-tools test-deploy renew-deploy package test-package test-reproducible clean
 
 all: lint test
 
@@ -53,6 +53,18 @@ image: static
 ## test-image: the images at work: podman, runc, a pod plugged in by CNI, real packets; as root
 test-image: image
 	./.ci/image-tests
+
+## package: the Debian package of the static program, with its systemd unit, in dist/amd64
+package: static
+	./.ci/package $(ARCH) deb
+
+## test-package: the package on a Debian that boots in private namespaces, from installation to purge; as root
+test-package: package
+	./.ci/package-tests
+
+## test-reproducible: the static program built again in another folder has the same bytes
+test-reproducible: static
+	./.ci/reproduce $(ARCH)
 
 ## tools: the programs that the tests hold the agent against
 tools:
