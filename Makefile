@@ -54,11 +54,12 @@ image: static
 test-image: image
 	./.ci/image-tests
 
-## package: the Debian package of the static program, with its systemd unit, in dist/amd64
+## package: deb and rpm of the static program, with its systemd unit, in dist/amd64
 package: static
 	./.ci/package $(ARCH) deb
+	./.ci/package $(ARCH) rpm
 
-## test-package: the package on a Debian that boots in private namespaces, from installation to purge; as root
+## test-package: the packages, and the deb on a Debian that boots in private namespaces, from installation to purge; as root
 test-package: package
 	./.ci/package-tests
 

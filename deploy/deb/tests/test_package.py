@@ -1,4 +1,4 @@
-"""The Debian package: what is in it, what its unit may do, and what it does to a node that boots with systemd."""
+"""The packages: what is in them, what their unit may do, and what the deb does to a node that boots with systemd."""
 
 import os
 import re
@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 ARCH = subprocess.run(["dpkg", "--print-architecture"], capture_output=True, text=True, check=True).stdout.strip()
 DEB = ROOT / "dist" / ARCH / "ip-masq-agent.deb"
+RPM = DEB.with_suffix(".rpm")
 DEBIAN = ROOT / "dist" / ARCH / "debian-systemd.tar"
 
 # The scale of systemd-analyze goes from 0, which may do nothing, to 10. What is left is the network and its administration.
@@ -76,6 +77,22 @@ def test_the_changelog_is_of_this_version():
     packaged = run("dpkg-deb", "--field", DEB, "Version").strip()
     assert packaged.split("-")[0] == version
     assert (ROOT / "deploy/deb/changelog").read_text().startswith(f"ip-masq-agent ({packaged})")
+
+
+def test_the_rpm_holds_the_same(unpacked):
+    def names(paths):
+        paths = {path.removesuffix(".gz") for path in paths}
+        return {path for path in paths if not re.search("/doc/[^/]*/[^/]*$|lintian|licenses|/_ip-masq-agent$", path)}
+
+    listed = run("rpm", "--query", "--list", "--package", RPM).splitlines()
+    assert names(listed) == names(f"/{path.relative_to(unpacked)}" for path in unpacked.rglob("*") if path.is_file())
+    config = run("rpm", "--query", "--configfiles", "--package", RPM).split()
+    assert config == ["/etc/config/ip-masq-agent", "/etc/default/ip-masq-agent"]
+    run("rpm", "--checksig", "--nosignature", RPM)
+    for script in ("post", "preun", "postun"):
+        run("sh", "-n", ROOT / "deploy/rpm" / script)
+    requires = run("rpm", "--query", "--requires", "--package", RPM)
+    assert "/usr/bin/kill" in requires and "libc" not in requires
 
 
 def test_lintian_has_nothing_to_say():
