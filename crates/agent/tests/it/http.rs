@@ -1,6 +1,7 @@
 //! The HTTP server over real sockets: what it answers, and that nobody keeps others from being answered.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{fs, thread};
@@ -9,7 +10,7 @@ use ip_masq_agent::http::{Request, Response, Status, serve};
 use ip_masq_agent::lab::link::Rtnetlink;
 use ip_masq_agent::lab::namespace::Namespace;
 
-use crate::support::agent::wait_until;
+use crate::support::agent::{Agent, wait_until};
 use crate::support::http::Client;
 
 /// As the server has it.
@@ -188,4 +189,24 @@ fn clients_that_do_not_fetch_their_answers_lose_them_before_they_fill_the_memory
     assert_eq!(site.client().get("/metrics", "").status, 200);
     drop(greedy);
     assert_eq!(site.client().get("/large", "").body.len(), BODY, "one that fetches it gets it");
+}
+
+#[test]
+fn an_agent_without_free_descriptors_answers_whoever_comes_next() {
+    let node = Namespace::open("node").unwrap();
+    node.run(|| Rtnetlink::open().unwrap().set_up("lo").unwrap());
+    let agent = Agent::start_ready(&node, &["--http-bind-address=127.0.0.1:10268"], None);
+    let address: SocketAddr = (Ipv4Addr::LOCALHOST, 10268).into();
+    assert_eq!(Client::connect(&node, address).get("/livez", "").status, 200);
+    let descriptors = fs::read_dir(format!("/proc/{}/fd", agent.pid())).unwrap();
+    let highest = descriptors.map(|entry| entry.unwrap().file_name().to_str().unwrap().parse::<u64>().unwrap()).max();
+    // Room for one connection, or two.
+    let limit = format!("--nofile={}", highest.unwrap() + 2);
+    let limited = Command::new("prlimit").args(["--pid", &agent.pid().to_string(), &limit]).status().unwrap();
+    assert!(limited.success());
+    let mut idle = Vec::new();
+    for round in 0..5 {
+        idle.extend((0..4).map(|_| Client::connect(&node, address)));
+        assert_eq!(Client::connect(&node, address).get("/livez", "").status, 200, "round {round}");
+    }
 }

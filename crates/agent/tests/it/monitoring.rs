@@ -5,9 +5,14 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
+use ip_masq_agent::lab::probe::Transport;
+use ip_masq_agent::lab::{Host, Lab};
 use serde_json::Value;
 
+use crate::support::agent::{Agent, wait_until};
 use crate::support::monitoring::{alerts, dashboard_expressions, monitoring, repository};
+use crate::support::prometheus::Prometheus;
+use crate::support::ruleset::nft;
 
 const SECTIONS: [&str; 4] = ["## Meaning", "## Impact", "## Diagnosis", "## Mitigation"];
 
@@ -61,16 +66,6 @@ fn every_alert_says_how_bad_it_is_and_leads_to_a_runbook_that_says_what_to_do() 
 }
 
 #[test]
-fn links_between_runbooks_lead_somewhere() {
-    for page in fs::read_dir(repository().join("docs/runbooks")).unwrap().map(|page| page.unwrap().path()) {
-        let text = fs::read_to_string(&page).unwrap();
-        for link in text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()) {
-            assert!(page.parent().unwrap().join(link).exists(), "{}: {link}", page.display());
-        }
-    }
-}
-
-#[test]
 fn alerts_dashboard_and_runbooks_name_only_metrics_that_there_are() {
     let documented = fs::read_to_string(repository().join("docs/metrics.md")).unwrap();
     let mut documented = metrics(&documented);
@@ -116,4 +111,51 @@ fn every_panel_says_what_it_shows_and_no_two_lie_upon_each_other() {
             }
         }
     }
+}
+
+#[test]
+fn every_expression_of_alerts_and_dashboard_finds_something_in_what_the_agent_tells_prometheus() {
+    const HTTP: &str = "127.0.0.1:10268";
+    let lab = Lab::open().unwrap();
+    let flags = ["--enable-ipv6", &format!("--http-bind-address={HTTP}")];
+    let _agent = Agent::start_ready(&lab.node, &flags, Some("nonMasqueradeCIDRs: [10.0.0.0/8, 'fd00::/8']\n"));
+    let prometheus = Prometheus::start(&lab.node, HTTP, monitoring("alerts.yaml").to_str().unwrap());
+    // The expressions of alerts find nothing as long as all is well. What they compare is there all the same.
+    let compared = alerts().into_iter().map(|alert| without_threshold(&alert.expression));
+    for expression in compared.chain(dashboard_expressions().iter().map(|text| filled_in(text))) {
+        wait_until(&format!("a number for {expression}"), || {
+            // Rates and quantiles need things to happen between two scrapes.
+            for destination in ["198.51.100.2", "10.1.2.3", "2001:db8:1::2", "fd00::1:2:3"] {
+                lab.probe(Host::Pod, Transport::Udp, destination.parse().unwrap()).unwrap();
+            }
+            nft(&lab.node, "flush chain inet ip-masq-agent postrouting");
+            let series = prometheus.query(&expression).unwrap_or_else(|error| panic!("{expression}: {error}"));
+            series.iter().any(|series| series["value"][1] != "NaN")
+        });
+    }
+    let ailing = |rule: &Value| rule["health"] != "ok";
+    wait_until("all rules to be evaluated", || !prometheus.rules().iter().any(ailing));
+    assert_eq!(prometheus.rules().len(), alerts().len());
+}
+
+/// An alert's expression as a number that is there whether or not the alert fires.
+fn without_threshold(expression: &str) -> String {
+    match expression.strip_prefix("absent(").and_then(|rest| rest.strip_suffix(')')) {
+        Some(metric) => metric.to_owned(),
+        None => [" == ", " >= ", " > "]
+            .into_iter()
+            .find_map(|comparison| expression.rsplit_once(comparison))
+            .map(|(compared, threshold)| {
+                assert!(threshold.parse::<f64>().is_ok(), "{expression}: compared with more than a number");
+                compared.to_owned()
+            })
+            .unwrap_or_else(|| panic!("no comparison: {expression}")),
+    }
+}
+
+/// An expression of the dashboard as Grafana sends it for all instances.
+fn filled_in(expression: &str) -> String {
+    let filled = expression.replace("$__rate_interval", "1m").replace("$instance", ".*");
+    assert!(!filled.contains('$'), "another variable: {filled}");
+    filled
 }

@@ -9,6 +9,7 @@ pub mod http;
 pub mod iptables;
 pub mod monitoring;
 pub mod program;
+pub mod prometheus;
 pub mod random;
 pub mod ruleset;
 pub mod scrape;

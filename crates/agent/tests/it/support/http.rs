@@ -52,7 +52,7 @@ impl Client {
     /// Reads the head of an answer.
     pub fn head(&mut self) -> (u16, BTreeMap<String, String>) {
         let line = self.line();
-        let status = line.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)).and_then(|code| code.parse().ok());
+        let status = line.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..5)).and_then(|code| code.parse().ok());
         let mut fields = BTreeMap::new();
         loop {
             let field = self.line();
