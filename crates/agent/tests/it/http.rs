@@ -12,6 +12,7 @@ use ip_masq_agent::lab::namespace::Namespace;
 
 use crate::support::agent::{Agent, wait_until};
 use crate::support::http::Client;
+use crate::support::scrape::{HTTP, Scraper};
 
 /// As the server has it.
 const MOST_CONNECTIONS: usize = 64;
@@ -194,10 +195,9 @@ fn clients_that_do_not_fetch_their_answers_lose_them_before_they_fill_the_memory
 #[test]
 fn an_agent_without_free_descriptors_answers_whoever_comes_next() {
     let node = Namespace::open("node").unwrap();
-    node.run(|| Rtnetlink::open().unwrap().set_up("lo").unwrap());
-    let agent = Agent::start_ready(&node, &["--http-bind-address=127.0.0.1:10268"], None);
-    let address: SocketAddr = (Ipv4Addr::LOCALHOST, 10268).into();
-    assert_eq!(Client::connect(&node, address).get("/livez", "").status, 200);
+    let scraper = Scraper::new(&node);
+    let agent = Agent::start_ready(&node, &[HTTP], None);
+    assert_eq!(scraper.get("/livez").status, 200);
     let descriptors = fs::read_dir(format!("/proc/{}/fd", agent.pid())).unwrap();
     let highest = descriptors.map(|entry| entry.unwrap().file_name().to_str().unwrap().parse::<u64>().unwrap()).max();
     // Room for one connection, or two.
@@ -206,7 +206,7 @@ fn an_agent_without_free_descriptors_answers_whoever_comes_next() {
     assert!(limited.success());
     let mut idle = Vec::new();
     for round in 0..5 {
-        idle.extend((0..4).map(|_| Client::connect(&node, address)));
-        assert_eq!(Client::connect(&node, address).get("/livez", "").status, 200, "round {round}");
+        idle.extend((0..4).map(|_| scraper.client()));
+        assert_eq!(scraper.get("/livez").status, 200, "round {round}");
     }
 }

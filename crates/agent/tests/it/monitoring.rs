@@ -13,6 +13,7 @@ use crate::support::agent::{Agent, wait_until};
 use crate::support::monitoring::{alerts, dashboard_expressions, monitoring, repository};
 use crate::support::prometheus::Prometheus;
 use crate::support::ruleset::nft;
+use crate::support::scrape::HTTP;
 
 const SECTIONS: [&str; 4] = ["## Meaning", "## Impact", "## Diagnosis", "## Mitigation"];
 
@@ -115,11 +116,11 @@ fn every_panel_says_what_it_shows_and_no_two_lie_upon_each_other() {
 
 #[test]
 fn every_expression_of_alerts_and_dashboard_finds_something_in_what_the_agent_tells_prometheus() {
-    const HTTP: &str = "127.0.0.1:10268";
     let lab = Lab::open().unwrap();
-    let flags = ["--enable-ipv6", &format!("--http-bind-address={HTTP}")];
-    let _agent = Agent::start_ready(&lab.node, &flags, Some("nonMasqueradeCIDRs: [10.0.0.0/8, 'fd00::/8']\n"));
-    let prometheus = Prometheus::start(&lab.node, HTTP, monitoring("alerts.yaml").to_str().unwrap());
+    let config = "nonMasqueradeCIDRs: [10.0.0.0/8, 'fd00::/8']\n";
+    let _agent = Agent::start_ready(&lab.node, &["--enable-ipv6", HTTP], Some(config));
+    let (_, address) = HTTP.split_once('=').unwrap();
+    let prometheus = Prometheus::start(&lab.node, address, &monitoring("alerts.yaml"));
     // The expressions of alerts find nothing as long as all is well. What they compare is there all the same.
     let compared = alerts().into_iter().map(|alert| without_threshold(&alert.expression));
     for expression in compared.chain(dashboard_expressions().iter().map(|text| filled_in(text))) {

@@ -1,7 +1,8 @@
 //! A Prometheus server in a lab's node, which scrapes the agent there. It ends with its value.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use ip_masq_agent::lab::namespace::Namespace;
@@ -12,7 +13,7 @@ use super::directory::Directory;
 use super::http::Client;
 
 /// Where it listens: the namespace is the lab's own, so nobody else has the port.
-const ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9090);
+const ADDRESS: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9090));
 
 /// A running server.
 #[derive(Debug)]
@@ -23,15 +24,16 @@ pub struct Prometheus<'a> {
 }
 
 impl<'a> Prometheus<'a> {
-    /// Starts a server that scrapes `target` several times a second as the job "ip-masq-agent" and evaluates `rules`. Waits until it
+    /// Starts a server that scrapes `target` twice a second as the job "ip-masq-agent" and evaluates `rules`. Waits until it
     /// answers.
-    pub fn start(namespace: &'a Namespace, target: &str, rules: &str) -> Prometheus<'a> {
+    pub fn start(namespace: &'a Namespace, target: &str, rules: &Path) -> Prometheus<'a> {
         let directory = Directory::new();
         let config = directory.join("prometheus.yml");
         let text = format!(
-            "global: {{scrape_interval: 200ms, scrape_timeout: 200ms, evaluation_interval: 1s}}\n\
-             rule_files: ['{rules}']\n\
-             scrape_configs: [{{job_name: ip-masq-agent, static_configs: [{{targets: ['{target}']}}]}}]\n"
+            "global: {{scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 1s}}\n\
+             rule_files: ['{}']\n\
+             scrape_configs: [{{job_name: ip-masq-agent, static_configs: [{{targets: ['{target}']}}]}}]\n",
+            rules.display()
         );
         fs::write(&config, text).unwrap();
         // It would outlive a test that is killed.
@@ -43,7 +45,7 @@ impl<'a> Prometheus<'a> {
         let child = namespace.run(move || command.spawn()).unwrap();
         let prometheus = Prometheus { namespace, child, _directory: directory };
         wait_until("Prometheus to answer", || {
-            let connected = prometheus.namespace.run(|| std::net::TcpStream::connect(ADDRESS).is_ok());
+            let connected = prometheus.namespace.run(|| TcpStream::connect(ADDRESS).is_ok());
             connected && prometheus.ask("/-/ready").0 == 200
         });
         prometheus
