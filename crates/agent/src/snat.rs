@@ -29,9 +29,9 @@ pub const CONSEQUENCE: &str = "once all are in use, new connections are dropped"
 pub const REMEDY: &str =
     "let clients keep and share connections, widen --to-ports, or spread over more destinations or nodes";
 
-/// So many destinations are counted exactly, in less than a megabyte. With more, those with few connections are forgotten, and the
-/// counts of the others are too small by [`Census::missed`] at most.
-const MOST_DESTINATIONS: usize = 8_192;
+/// So many destinations are counted exactly, in half a megabyte: a hash map of 8,192 places takes no more. With more destinations, those with
+/// few connections are forgotten, and the counts of the others are too small by [`Census::missed`] at most.
+const MOST_DESTINATIONS: usize = 7_168;
 
 /// Connections between one translated address and one destination: the kernel tells them apart by their source ports alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -139,30 +139,52 @@ impl Census {
         self.lanes.missed()
     }
 
-    /// All that were counted, those who are nearest to running out of ports first.
-    pub fn port_uses(&self) -> Vec<PortUse> {
+    /// How many different lanes were counted.
+    pub fn lanes(&self) -> usize {
+        self.lanes.counts().len()
+    }
+
+    /// Those that are nearest to running out of ports, the nearest first; at most `most` of them.
+    pub fn busiest(&self, most: usize) -> Vec<PortUse> {
         let port_use = |(lane, count): (&Lane, &tally::Count)| PortUse {
             lane: *lane,
             used: count.connections,
             usable: self.pools.size(lane.pool),
             new: count.new,
         };
-        let mut uses: Vec<PortUse> = self.lanes.counts().map(port_use).collect();
-        uses.sort_unstable_by(|one, other| {
-            other.ratio().total_cmp(&one.ratio()).then(other.used.cmp(&one.used)).then(one.lane.cmp(&other.lane))
-        });
+        let mut uses = Vec::new();
+        for one in self.lanes.counts().map(port_use) {
+            uses.push(one);
+            // So that a few of thousands need the memory of a few.
+            if uses.len() / 2 >= most {
+                keep_busiest(&mut uses, most);
+            }
+        }
+        keep_busiest(&mut uses, most);
         uses
     }
 }
 
-/// Looks at all connections once and tells how many ports are in use, those lanes first that are nearest to running out.
+fn keep_busiest(uses: &mut Vec<PortUse>, most: usize) {
+    uses.sort_unstable_by(|one, other| {
+        other.ratio().total_cmp(&one.ratio()).then(other.used.cmp(&one.used)).then(one.lane.cmp(&other.lane))
+    });
+    uses.truncate(most);
+}
+
+/// Looks at all connections once and tells which lanes are nearest to running out of ports, the nearest first; at most `most` of them.
 ///
 /// # Errors
 /// As [`Conntrack::walk`].
-pub fn look(conntrack: &mut Conntrack, to_ports: &PortRanges, patience: Duration) -> Result<Vec<PortUse>, Error> {
+pub fn look(
+    conntrack: &mut Conntrack,
+    to_ports: &PortRanges,
+    most: usize,
+    patience: Duration,
+) -> Result<Vec<PortUse>, Error> {
     let mut census = Census::new(to_ports);
     conntrack.walk(IPS_SRC_NAT, patience, |connection| census.add(connection, false))?;
-    Ok(census.port_uses())
+    Ok(census.busiest(most))
 }
 
 #[cfg(test)]
@@ -190,7 +212,7 @@ mod tests {
     fn used(ranges: &str, connections: &[Connection]) -> Vec<(String, u32, u32)> {
         let mut census = Census::new(&ranges.parse().unwrap());
         connections.iter().for_each(|connection| census.add(connection, false));
-        census.port_uses().iter().map(|it| (it.lane.endpoint().to_string(), it.used, it.usable)).collect()
+        census.busiest(100).iter().map(|it| (it.lane.endpoint().to_string(), it.used, it.usable)).collect()
     }
 
     #[test]
@@ -223,6 +245,21 @@ mod tests {
         let uses = used("4000-4003", &connections);
         assert_eq!(uses[0], ("8.8.8.8:53".to_owned(), 1, 4));
         assert_eq!(uses[1], ("8.8.8.8:443".to_owned(), 100, 64_512));
+    }
+
+    #[test]
+    fn a_few_of_many_are_the_busiest_of_all() {
+        let mut census = Census::new(&PortRanges::default());
+        for place in 0..200_u8 {
+            for port in 0..=u16::from(place ^ 0x55) {
+                census.add(&connection(6, 2_000 + port, &format!("8.8.8.{place}:53")), false);
+            }
+        }
+        let all = census.busiest(usize::MAX);
+        assert_eq!((all.len(), census.lanes()), (200, 200));
+        for most in [0, 1, 3, 199] {
+            assert_eq!(census.busiest(most), all[..most]);
+        }
     }
 
     #[test]

@@ -186,11 +186,8 @@ impl Rounds {
         if change.is_some() {
             tell_stale(&self.stale);
         }
-        let mut busiest = census.port_uses();
-        let is_cut = busiest.len() > BUSIEST;
-        busiest.truncate(BUSIEST);
-        busiest.shrink_to_fit();
-        let news = self.alarm.update(&busiest, is_cut);
+        let busiest = census.busiest(BUSIEST);
+        let news = self.alarm.update(&busiest, census.lanes() > BUSIEST);
         let (masqueraded, bare) = self.stale.counts();
         Ok((Sample { busiest, stale: masqueraded + bare }, news))
     }

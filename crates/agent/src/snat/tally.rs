@@ -54,7 +54,7 @@ impl<K: Eq + Hash> Tally<K> {
     }
 
     /// The keys and their counts, in no particular order.
-    pub fn counts(&self) -> impl Iterator<Item = (&K, &Count)> {
+    pub fn counts(&self) -> impl ExactSizeIterator<Item = (&K, &Count)> {
         self.counts.iter()
     }
 }

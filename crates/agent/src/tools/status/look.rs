@@ -32,6 +32,9 @@ use crate::tools::running::{self, Running};
 /// More destinations, and more sources, than this of a family are not tried out: with thousands of rules each trial takes a while.
 const MOST_TRIED: usize = 16;
 
+/// So many of the busiest destinations are looked at for a finding.
+const BUSIEST: usize = 32;
+
 /// A look at all connections that takes longer than this is given up: a million of them take a second or two.
 const CONNECTIONS_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -132,7 +135,8 @@ fn or_none<T>(read: Result<Vec<T>>, unseen: &mut Vec<Error>) -> Vec<T> {
 
 fn port_uses(policy: &Policy) -> Result<Vec<PortUse>> {
     let mut conntrack = nfnetlink::Conntrack::open()?;
-    snat::look(&mut conntrack, &policy.masquerade.to_ports, CONNECTIONS_PATIENCE).context("source ports in use")
+    snat::look(&mut conntrack, &policy.masquerade.to_ports, BUSIEST, CONNECTIONS_PATIENCE)
+        .context("source ports in use")
 }
 
 fn age(file: &str) -> Option<Duration> {

@@ -16,7 +16,7 @@ use crate::snat::tally::{Count, Tally};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// So many sources are counted exactly.
-const MOST_SOURCES: usize = 8_192;
+const MOST_SOURCES: usize = 7_168;
 
 /// A watch on the translated connections of the calling thread's network namespace.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl Watch {
             missed: census.missed().max(sources.missed()),
             statistics,
             since: last.map(|last| Since { elapsed: at - last.at, new, statistics: last.statistics }),
-            destinations: census.port_uses(),
+            destinations: census.busiest(usize::MAX),
             sources: sources.counts().map(of_source).collect(),
         })
     }
