@@ -9,9 +9,11 @@ use std::{fs, thread};
 use ip_masq_agent::http::{Request, Response, Status, serve};
 use ip_masq_agent::lab::link::Rtnetlink;
 use ip_masq_agent::lab::namespace::Namespace;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::support::agent::{Agent, wait_until};
 use crate::support::http::Client;
+use crate::support::ruleset::{nft, wait_for_exempt};
 use crate::support::scrape::{HTTP, Scraper};
 
 /// As the server has it.
@@ -61,6 +63,12 @@ fn answer(request: &Request) -> Response {
         "/metrics" => Response::text(Status::Ok, format!("accept={} query={}", request.accept, request.query)),
         _ => Response::not_found(&["/metrics", "/livez"]),
     }
+}
+
+/// Lets the tests hold more than the usual 1,024 descriptors, which are no hard limit.
+fn allow_many_descriptors() {
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).unwrap();
 }
 
 #[test]
@@ -132,6 +140,7 @@ fn head_and_http_1_0_are_answered() {
 #[test]
 fn a_thousand_idle_connections_and_a_flood_of_half_requests_keep_nobody_out() {
     let site = Site::open(answer);
+    allow_many_descriptors();
     let mut regular = Vec::new();
     for round in 0..4 {
         let idle: Vec<TcpStream> = (0..250).map(|_| site.connect()).collect();
@@ -208,5 +217,29 @@ fn an_agent_without_free_descriptors_answers_whoever_comes_next() {
     for round in 0..5 {
         idle.extend((0..4).map(|_| scraper.client()));
         assert_eq!(scraper.get("/livez").status, 200, "round {round}");
+    }
+}
+
+#[test]
+fn clients_that_hang_on_by_the_hundred_do_not_keep_the_agent_from_its_work() {
+    let node = Namespace::open("node").unwrap();
+    let scraper = Scraper::new(&node);
+    let agent = Agent::start_ready(&node, &[HTTP], Some("nonMasqueradeCIDRs: [10.0.0.0/8]\n"));
+    allow_many_descriptors();
+    let mut hanging = Vec::new();
+    for block in 11..15_u8 {
+        hanging.extend((0..150).map(|number| {
+            let mut client = scraper.client();
+            client.send(if number % 3 == 0 { "GET /metrics HTTP/1.1\r\nHost: " } else { "" });
+            client
+        }));
+        agent.write_config(&format!("nonMasqueradeCIDRs: [{block}.0.0.0/8]\n"));
+        wait_for_exempt(&node, &[&format!("{block}.0.0.0-{block}.255.255.255"), "169.254.0.0-169.254.255.255"]);
+        nft(&node, "flush chain inet ip-masq-agent postrouting");
+        let heals = f64::from(block) - 10.0;
+        agent.wait_until("the flush to be healed and counted", || {
+            scraper.value("drifts_total{kind=\"rule\"}").is_some_and(|rules| rules >= heals)
+        });
+        assert_eq!(scraper.get("/readyz").status, 200);
     }
 }
