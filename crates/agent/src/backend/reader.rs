@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use masq::cidr::Family;
-use nfnetlink::{ProtocolFamily, Socket};
+use nfnetlink::Socket;
 
 use super::counts::{Counts, Stand};
 use super::detect::Programs;
@@ -72,7 +72,9 @@ impl Reader {
                 self.ask(|socket| Ok(nftables::counted::stands(&socket.counters(OUR_TABLE)?.items)))?.to_vec()
             }
             Place::Chain { chain, programs } => match programs.stack.chosen {
-                Stack::Nft => self.ask(|socket| stands_of_chain(socket, chain))?.to_vec(),
+                Stack::Nft => {
+                    self.ask(|socket| Family::ALL.map(|family| stand_of(socket, family, chain)).into_iter().collect())?
+                }
                 Stack::Legacy => saved(chain, programs)?,
             },
         };
@@ -90,17 +92,6 @@ impl Reader {
         self.socket = Some(socket);
         Ok(found)
     }
-}
-
-fn stands_of_chain(socket: &mut Socket, chain: &str) -> Result<[Stand; 2], nfnetlink::Error> {
-    let mut of = |family| {
-        let table = match family {
-            Family::Ipv4 => (ProtocolFamily::Ipv4, "nat"),
-            Family::Ipv6 => (ProtocolFamily::Ipv6, "nat"),
-        };
-        Ok(stand_of(family, &socket.rules_of(table, chain)?.items))
-    };
-    Ok([of(Family::Ipv4)?, of(Family::Ipv6)?])
 }
 
 fn saved(chain: &str, programs: &Programs) -> Result<Vec<Stand>> {

@@ -111,20 +111,29 @@ impl Socket {
         self.collect_of(request, (table, uapi::NFTA_RULE_TABLE), decode::rule)
     }
 
-    /// The rules of one chain of a table, in order of evaluation.
+    /// What `read` makes of each rule of one chain of a table, in order of evaluation. The rules are not kept: of a chain with
+    /// thousands of them little may be wanted.
     ///
     /// # Errors
     /// See above.
-    pub fn rules_of(&mut self, table: TableRef<'_>, chain: &str) -> Result<Dump<Vec<Rule>>, Error> {
+    pub fn rules_of<T>(
+        &mut self,
+        table: TableRef<'_>,
+        chain: &str,
+        read: impl Fn(Rule) -> T,
+    ) -> Result<Dump<Vec<T>>, Error> {
         let request = of(table, uapi::NFT_MSG_GETRULE, "dump rules of a chain");
         let body = |writer: &mut Writer| {
             writer.put_text(uapi::NFTA_RULE_TABLE, table.1);
             writer.put_text(uapi::NFTA_RULE_CHAIN, chain);
         };
         self.collect(request, body, |_, found| {
-            let is_wanted =
-                belongs(found, uapi::NFTA_RULE_TABLE, table)? && found.text(uapi::NFTA_RULE_CHAIN)? == chain;
-            if is_wanted { decode::rule(found).map(Some) } else { Some(None) }
+            let is_of_chain = found.text(uapi::NFTA_RULE_CHAIN)? == chain;
+            if is_of_chain && belongs(found, uapi::NFTA_RULE_TABLE, table)? {
+                decode::rule(found).map(|rule| Some(read(rule)))
+            } else {
+                Some(None)
+            }
         })
     }
 

@@ -2,8 +2,9 @@
 
 use masq::cidr::Family;
 use nfnetlink::expr::Verdict;
-use nfnetlink::{Expr, ExtensionKind};
+use nfnetlink::{Expr, Extension, ExtensionKind, Socket};
 
+use super::node::protocol_family;
 use super::save::Observed;
 use crate::backend::counts::Stand;
 use crate::backend::difference::Counted;
@@ -25,34 +26,40 @@ pub fn counted(family: Family, chain: &str, observed: &Observed) -> Option<Count
     Some(Counted { family, exempt: exempt?, masqueraded: masqueraded? })
 }
 
-/// What the kernel says of the rules that iptables-nft has put into our chain; no rules are no chain.
-pub fn stand_of(family: Family, rules: &[nfnetlink::Rule]) -> Stand {
-    let mut stand = Stand { family, exempt: None, masqueraded: None };
-    if !rules.is_empty() {
-        (stand.exempt, stand.masqueraded) = (Some(0), Some(0));
-    }
-    for rule in rules {
-        let packets = rule.expressions.iter().find_map(packets).unwrap_or_default();
-        let sum = match rule.expressions.last() {
-            Some(Expr::Verdict(Verdict::Return)) => &mut stand.exempt,
-            Some(target) if masquerades(target) => &mut stand.masqueraded,
-            Some(_) | None => continue,
-        };
-        *sum = sum.map(|sum| sum + packets);
-    }
-    stand
+/// What the kernel says of the rules that iptables-nft has put into our chain.
+///
+/// # Errors
+/// The kernel refuses, or the chain changes meanwhile.
+pub fn stand_of(socket: &mut Socket, family: Family, chain: &str) -> Result<Stand, nfnetlink::Error> {
+    let rules = socket.rules_of((protocol_family(family), "nat"), chain, |rule| (effect(&rule), packets(&rule)))?.items;
+    let of = |wanted| rules.iter().filter(|(effect, _)| *effect == Some(wanted)).map(|(_, packets)| packets).sum();
+    // No rules are no chain of ours.
+    let of = |wanted| (!rules.is_empty()).then(|| of(wanted));
+    Ok(Stand { family, exempt: of(Effect::Return), masqueraded: of(Effect::Masquerade) })
 }
 
-fn packets(expression: &Expr) -> Option<u64> {
-    match expression {
+/// What becomes of packets that a rule of ours matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    Return,
+    Masquerade,
+}
+
+/// Some versions of iptables write nf_tables' own masquerade expression, others the target of iptables.
+fn effect(rule: &nfnetlink::Rule) -> Option<Effect> {
+    let is_target =
+        |extension: Extension<'_>| extension.kind == ExtensionKind::Target && extension.name == "MASQUERADE";
+    match rule.expressions.last()? {
+        Expr::Verdict(Verdict::Return) => Some(Effect::Return),
+        Expr::Masquerade { .. } => Some(Effect::Masquerade),
+        other => other.extension().is_some_and(is_target).then_some(Effect::Masquerade),
+    }
+}
+
+fn packets(rule: &nfnetlink::Rule) -> u64 {
+    let counter = |expression: &Expr| match expression {
         Expr::Counter { packets, .. } => Some(*packets),
         _ => None,
-    }
-}
-
-/// Some versions of iptables write nf_tables' own expression, others the target of iptables.
-fn masquerades(expression: &Expr) -> bool {
-    let is_masquerade = |kind, name: &str| kind == ExtensionKind::Target && name == "MASQUERADE";
-    matches!(expression, Expr::Masquerade { .. })
-        || expression.extension().is_some_and(|extension| is_masquerade(extension.kind, &extension.name))
+    };
+    rule.expressions.iter().find_map(counter).unwrap_or_default()
 }

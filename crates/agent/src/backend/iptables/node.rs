@@ -54,8 +54,8 @@ impl Node {
         let (Stack::Nft, Some(socket)) = (self.programs.stack.chosen, &mut self.socket) else { return };
         let began = Instant::now();
         // What cannot be read is as old as the last look, some milliseconds.
-        if let Ok(rules) = socket.rules_of((protocol_family(family), "nat"), chain) {
-            self.counts.record(began, &[stand_of(family, &rules.items)]);
+        if let Ok(stand) = stand_of(socket, family, chain) {
+            self.counts.record(began, &[stand]);
         }
     }
 
