@@ -123,6 +123,8 @@ fn connections_are_counted_exactly_through_a_reload_and_a_heal() {
         traffic.send(300, 200);
         traffic.is_counted(&mut agent, &scraper);
         assert_eq!((traffic.masqueraded, traffic.exempt), (1_000, 700));
+        let status = scraper.get("/statusz").body;
+        assert!(status.contains("IPv4 connections: 200 exempt, 300 masqueraded"), "since the heal: {status}");
     }
 }
 
