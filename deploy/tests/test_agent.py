@@ -2,11 +2,12 @@
 
 import os
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
 
-from rendering import CI_VALUES, chart, documents, kustomize, one, run, template
+from rendering import CI_VALUES, ROOT, chart, documents, kustomize, one, run, template
 
 AGENT = Path(os.environ["IP_MASQ_AGENT"])
 
@@ -68,6 +69,33 @@ def test_helm_test_fails_for_an_unknown_key_that_a_strict_agent_refuses(tmp_path
     lenient = [word for word in agent if word != "--strict"]
     done = in_a_namespace(command(lenient, tmp_path / "config", ["--once"]), command(diff, tmp_path / "config"))
     assert done.returncode != 0 and "masqLinkLoca" in done.stdout + done.stderr, done.stdout + done.stderr
+
+
+def probed(objects, config, expected):
+    """Runs the agent of the DaemonSet as a daemon until all three probes have been answered as expected."""
+    container = one(objects, "DaemonSet")["spec"]["template"]["spec"]["containers"][0]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    questions = []
+    for probe, status in expected.items():
+        request = container[f"{probe}Probe"]["httpGet"]
+        questions += [str(status), f"http://{request['host']}:{ports[request['port']]}{request['path']}"]
+    daemon = command(container["command"] + container["args"], config)
+    probe = shlex.join([sys.executable, str(ROOT / "deploy/tests/probe.py"), *questions])
+    return in_a_namespace(f"{daemon} & agent=$!", "trap 'kill $agent; wait $agent' EXIT", probe)
+
+
+@pytest.mark.parametrize("case", CI_VALUES)
+def test_the_agent_answers_the_probes_of_its_pod(case, tmp_path):
+    objects = chart(case)
+    done = probed(objects, config_of(objects, tmp_path), {"startup": 200, "liveness": 200, "readiness": 200})
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_with_a_config_that_it_refuses_the_pod_is_alive_but_not_ready(tmp_path):
+    # A restart would mend nothing, and an update of the DaemonSet must not go on to the next nodes.
+    (tmp_path / "config").write_text("nonMasqueradeCIDRs: [10.0.0.1/8]\n")
+    done = probed(chart("default"), tmp_path / "config", {"startup": 200, "readiness": 503, "liveness": 200})
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_azures_two_configs_are_merged(tmp_path):
