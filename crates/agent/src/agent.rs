@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result, anyhow};
 use masq::config::Config;
+use masq::outline::Outline;
 use masq::policy::Policy;
 use masq::schedule::{FIGHTING_PAUSE, Schedule, Work};
 use nfnetlink::Generation;
@@ -66,7 +67,7 @@ struct Agent {
     /// What the backend is yet to be told to keep in force.
     policy: Option<Policy>,
     /// What the backend has been told and the sampler has not, since the kernel is yet to hold it.
-    pending: Option<Policy>,
+    pending: Option<Arc<Outline>>,
     /// Where that comes from which is kept in force.
     in_force: InForce,
     /// Whether the kernel has held it before, so that a difference is somebody's doing.
@@ -275,7 +276,7 @@ impl Agent {
             if backend.want(&policy) {
                 self.established = false;
             }
-            self.pending = Some(policy);
+            self.pending = self.sampler.as_ref().map(|_| Arc::new(Outline::new(&policy)));
         }
         Ok(())
     }
@@ -329,7 +330,7 @@ impl Agent {
 
     /// Once the kernel holds another policy than before, the connections that were opened under the old one can be told apart.
     fn tell_sampler(&mut self) {
-        let policy = self.pending.take().map(Arc::new);
+        let policy = self.pending.take();
         if let Some(sampler) = self.sampler.as_ref().filter(|_| policy.is_some() || !self.was_ready) {
             sampler.in_force(policy);
         }

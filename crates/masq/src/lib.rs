@@ -25,4 +25,6 @@ pub mod partition;
 pub mod policy;
 pub mod verdict;
 
+// What is remembered of a policy, and when the next one is looked for.
+pub mod outline;
 pub mod schedule;

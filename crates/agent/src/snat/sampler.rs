@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use masq::policy::Policy;
+use masq::outline::Outline;
 use masq::ports::PortRanges;
 use nfnetlink::Conntrack;
 use nfnetlink::expr::IPS_SRC_NAT;
@@ -75,7 +75,7 @@ impl Sampler {
     }
 
     /// Says that the kernel holds rules, and which policy they are of; `None` for those of an earlier run. Returns at once.
-    pub fn in_force(&self, policy: Option<Arc<Policy>>) {
+    pub fn in_force(&self, policy: Option<Arc<Outline>>) {
         let mut state = self.shared.lock();
         state.has_begun = true;
         state.in_force = policy;
@@ -97,7 +97,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     has_begun: bool,
-    in_force: Option<Arc<Policy>>,
+    in_force: Option<Arc<Outline>>,
     latest: Option<Arc<Sample>>,
 }
 
@@ -116,7 +116,7 @@ struct Rounds {
     to_ports: PortRanges,
     conntrack: Option<Conntrack>,
     /// The policy by which the connections were last judged.
-    policy: Option<Arc<Policy>>,
+    policy: Option<Arc<Outline>>,
     stale: Stale,
     alarm: Alarm,
     /// Whether the last look failed, which is told once.
@@ -138,7 +138,7 @@ impl Rounds {
     }
 
     /// Waits until `due`, or, when another policy comes into force, until `earliest`; answers which policy is in force.
-    fn wait(&self, earliest: Instant, due: Instant) -> Option<Arc<Policy>> {
+    fn wait(&self, earliest: Instant, due: Instant) -> Option<Arc<Outline>> {
         let mut state = self.shared.lock();
         loop {
             let has_changed = state.in_force.as_ref().map(Arc::as_ptr) != self.policy.as_ref().map(Arc::as_ptr);
@@ -154,7 +154,7 @@ impl Rounds {
         }
     }
 
-    fn sample(&mut self, policy: Option<Arc<Policy>>) -> Result<(Sample, News)> {
+    fn sample(&mut self, policy: Option<Arc<Outline>>) -> Result<(Sample, News)> {
         let mut conntrack = match self.conntrack.take() {
             Some(conntrack) => conntrack,
             None => Conntrack::open()?,
@@ -163,7 +163,7 @@ impl Rounds {
             (Some(old), Some(new)) if old != new => Some((Arc::clone(old), Arc::clone(new))),
             _ => None,
         };
-        let to_ports = policy.as_ref().map_or(&self.to_ports, |policy| &policy.masquerade.to_ports);
+        let to_ports = policy.as_ref().map_or(&self.to_ports, |policy| &policy.to_ports);
         let mut census = Census::new(to_ports);
         let mut found = Stale::default();
         // To count them costs nothing, but a walk goes through all of the table, however empty it is.

@@ -3,8 +3,7 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 
-use masq::policy::Policy;
-use masq::verdict::{PacketFacts, Protocol, Verdict, decide};
+use masq::outline::Outline;
 use nfnetlink::Connection;
 use nfnetlink::expr::IPS_SRC_NAT;
 
@@ -24,9 +23,9 @@ pub(super) struct Stale {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Change<'p> {
     /// What was in force when the connections were opened.
-    pub(super) old: &'p Policy,
+    pub(super) old: &'p Outline,
     /// What is in force now.
-    pub(super) new: &'p Policy,
+    pub(super) new: &'p Outline,
 }
 
 impl Stale {
@@ -52,7 +51,7 @@ impl Stale {
         found: &mut Stale,
     ) {
         let destination = connection.reply.source;
-        let is_as_by = |policy| is_masqueraded(policy, destination) == is_translated(connection);
+        let is_as_by = |policy: &Outline| policy.masquerades(destination) == is_translated(connection);
         if is_as_by(change.new) {
             return;
         }
@@ -77,26 +76,19 @@ fn is_translated(connection: &Connection) -> bool {
     connection.status & IPS_SRC_NAT != 0
 }
 
-fn is_masqueraded(policy: &Policy, destination: IpAddr) -> bool {
-    let packet = PacketFacts { destination, destination_is_local: false, protocol: Protocol::Other };
-    match decide(policy, &packet).verdict {
-        Verdict::Masquerade(_) => true,
-        Verdict::Untouched | Verdict::Exempt => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use masq::config::{Config, Flags, Parsed, Source};
+    use masq::policy::Policy;
     use nfnetlink::Tuple;
 
     use super::*;
 
-    fn policy(list: &str) -> Policy {
+    fn policy(list: &str) -> Outline {
         let bytes = format!("nonMasqueradeCIDRs: [{list}]\n").into_bytes();
         let Parsed { config, .. } =
             Config::parse(&[Source { name: "c".to_owned(), bytes }], &Flags::default()).unwrap();
-        Policy::new(&config)
+        Outline::new(&Policy::new(&config))
     }
 
     fn connection(id: u32, destination: &str, status: u32) -> Connection {

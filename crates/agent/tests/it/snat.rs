@@ -9,6 +9,7 @@ use ip_masq_agent::lab::{Host, Lab, addresses, source_address};
 use ip_masq_agent::snat::sampler::{Sample, Sampler};
 use masq::cidr::Family;
 use masq::config::{Config, Flags, Parsed, Source};
+use masq::outline::Outline;
 use masq::policy::Policy;
 use nfnetlink::{Conntrack, Statistics};
 use serde_json::Value;
@@ -79,10 +80,10 @@ fn findings(lab: &Lab, flags: &[&str]) -> (Vec<String>, String) {
     (ids, text(&value["findings"][0]["sentence"]))
 }
 
-fn policy(config: &str) -> Option<Arc<Policy>> {
+fn policy(config: &str) -> Option<Arc<Outline>> {
     let source = Source { name: "config".to_owned(), bytes: config.as_bytes().to_vec() };
     let Parsed { config, .. } = Config::parse(&[source], &Flags::default()).unwrap();
-    Some(Arc::new(Policy::new(&config)))
+    Some(Arc::new(Outline::new(&Policy::new(&config))))
 }
 
 /// Waits for a sample that fits.
