@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use ip_masq_agent::cli::{self, Command, DaemonOptions, Refusal, Topic};
 use ip_masq_agent::lab::daemon::{DIE_WITH_PARENT, die_with_parent};
-use ip_masq_agent::tools::output::{complain, print};
+use ip_masq_agent::tools::output::{complain, finish};
 use ip_masq_agent::{agent, log as agent_log, tools};
 
 /// Wrong usage, and a log file that cannot be opened: as the reference has it.
@@ -28,20 +28,14 @@ fn main() -> ExitCode {
         Ok(Command::Top(options)) => tools::top::run(&options),
         Ok(Command::Cleanup(options)) => tools::cleanup::run(&options),
         Ok(Command::Demo(options)) => tools::demo::run(&options),
-        Ok(Command::Completion(shell)) => {
-            print(&cli::completion(shell));
+        Ok(Command::Completion(shell)) => finish(&cli::completion(shell), 0),
+        Ok(Command::Version) => finish(&format!("ip-masq-agent {VERSION}\n"), 0),
+        // The reference's --help goes to standard error; ours are ours.
+        Ok(Command::Help(Topic::Daemon)) => {
+            complain(&cli::usage(Topic::Daemon));
             ExitCode::SUCCESS
         }
-        Ok(Command::Version) => {
-            print(&format!("ip-masq-agent {VERSION}\n"));
-            ExitCode::SUCCESS
-        }
-        Ok(Command::Help(topic)) => {
-            // The reference's --help goes to standard error; ours are ours.
-            let say = if topic == Topic::Daemon { complain } else { print };
-            say(&cli::usage(topic));
-            ExitCode::SUCCESS
-        }
+        Ok(Command::Help(topic)) => finish(&cli::usage(topic), 0),
         Err(Refusal::Usage { topic, message }) => {
             complain(&format!("{message}\n{}", cli::usage(topic)));
             ExitCode::from(STATUS_WRONG_USAGE)

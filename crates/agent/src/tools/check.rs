@@ -9,7 +9,7 @@ use masq::config::{Config, Parsed, Rejected, Source};
 use masq::diagnostic::Diagnostic;
 use serde_json::{Value, json};
 
-use super::output::{complain, print};
+use super::output::{complain, finish};
 use super::{STATUS_CANNOT_LOOK, STATUS_FINE, STATUS_TO_REPORT, input};
 use crate::cli::{CheckOptions, OutputFormat};
 
@@ -20,20 +20,22 @@ pub fn run(options: &CheckOptions) -> ExitCode {
     let sources = match input::read(options.config_path.as_deref()) {
         Ok(sources) => sources,
         Err(error) => {
-            match options.output {
-                OutputFormat::Text => complain(&format!("check: {error:#}\n")),
-                OutputFormat::Json => print_json(&unreadable(&error)),
-            }
-            return ExitCode::from(STATUS_CANNOT_LOOK);
+            return match options.output {
+                OutputFormat::Text => {
+                    complain(&format!("check: {error:#}\n"));
+                    ExitCode::from(STATUS_CANNOT_LOOK)
+                }
+                OutputFormat::Json => finish(&document(&unreadable(&error)), STATUS_CANNOT_LOOK),
+            };
         }
     };
     let report = Report::new(sources, options);
-    match options.output {
-        OutputFormat::Text => print(&report.to_text()),
-        OutputFormat::Json => print_json(&report.to_json()),
-    }
+    let text = match options.output {
+        OutputFormat::Text => report.to_text(),
+        OutputFormat::Json => document(&report.to_json()),
+    };
     let to_report = report.config.is_none() || (options.strict && !report.findings.is_empty());
-    ExitCode::from(if to_report { STATUS_TO_REPORT } else { STATUS_FINE })
+    finish(&text, if to_report { STATUS_TO_REPORT } else { STATUS_FINE })
 }
 
 /// The keys of a report, so that a program need not tell the cases apart before it reads them, and the reason.
@@ -41,8 +43,8 @@ fn unreadable(error: &anyhow::Error) -> Value {
     json!({ "verdict": "unreadable", "reason": format!("{error:#}"), "files": [], "findings": [], "effective": null })
 }
 
-fn print_json(value: &Value) {
-    print(&format!("{value:#}\n"));
+fn document(value: &Value) -> String {
+    format!("{value:#}\n")
 }
 
 /// All there is to say about a config.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Error, anyhow};
 use serde_json::{Value, json};
 
-use super::output::{complain, print, printable};
+use super::output::{complain, finish, printable};
 use super::running::{self, Running};
 use super::{STATUS_CANNOT_LOOK, STATUS_FINE, STATUS_TO_REPORT};
 use crate::backend::cleanup::{Cleanup, cleanup};
@@ -23,12 +23,12 @@ pub fn run(options: &CleanupOptions) -> ExitCode {
     let report = Report { cleanup, removal, agents: running::agents() };
     match options.output {
         OutputFormat::Text => {
-            print(&report.to_text());
+            let status = finish(&report.to_text(), report.status());
             report.remarks().iter().for_each(|remark| complain(&format!("cleanup: {}\n", printable(remark))));
+            status
         }
-        OutputFormat::Json => print(&format!("{:#}\n", report.to_json())),
+        OutputFormat::Json => finish(&format!("{:#}\n", report.to_json()), report.status()),
     }
-    ExitCode::from(report.status())
 }
 
 /// A table that no program can look into may hold rules of ours, or not.

@@ -17,7 +17,7 @@ use masq::diagnostic::Diagnostic;
 use masq::policy::Policy;
 
 use self::report::{Observation, Report};
-use super::output::{complain, print};
+use super::output::{complain, finish};
 use super::{STATUS_CANNOT_LOOK, STATUS_FINE, STATUS_TO_REPORT, input};
 use crate::backend::nftables::desired::TABLE;
 use crate::cli::{DemoOptions, OutputFormat};
@@ -51,11 +51,11 @@ enum Failure {
 pub fn run(options: &DemoOptions) -> ExitCode {
     let status = match demonstrate(options) {
         Ok(report) => {
-            print(&match options.output {
+            let text = match options.output {
                 OutputFormat::Text => report.to_text(),
                 OutputFormat::Json => format!("{:#}\n", report.to_json()),
-            });
-            if report.is_fine() { STATUS_FINE } else { STATUS_TO_REPORT }
+            };
+            return finish(&text, if report.is_fine() { STATUS_FINE } else { STATUS_TO_REPORT });
         }
         Err(Failure::Refused(sources, errors)) => {
             for error in errors {

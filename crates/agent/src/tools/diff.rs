@@ -9,7 +9,7 @@ use masq::policy::Policy;
 use serde_json::{Value, json};
 
 use super::node;
-use super::output::{complain, print, printable};
+use super::output::{complain, finish, printable};
 use super::{STATUS_CANNOT_LOOK, STATUS_FINE, STATUS_TO_REPORT};
 use crate::backend::Backend;
 use crate::backend::difference::{Comparison, Group, Line, Side};
@@ -42,15 +42,15 @@ pub fn run(options: &NodeOptions) -> ExitCode {
         OutputFormat::Text => {
             let no_color = env::var_os("NO_COLOR");
             let colour = wants_colour(io::stdout().is_terminal(), no_color.as_deref());
-            print(&to_text(&backend, &comparison, colour));
+            let status = finish(&to_text(&backend, &comparison, colour), verdict.status());
             comparison.failures.iter().for_each(|error| complain(&format!("diff: {error:#}\n")));
+            status
         }
         OutputFormat::Json => {
             let backend = node::backend_json(&backend);
-            print_json(verdict, failures(&comparison), backend, &comparison.groups);
+            finish(&document(verdict, failures(&comparison), backend, &comparison.groups), verdict.status())
         }
     }
-    ExitCode::from(verdict.status())
 }
 
 /// What a run comes to.
@@ -93,22 +93,23 @@ impl Verdict {
 }
 
 fn cannot_look(error: &anyhow::Error, output: OutputFormat) -> ExitCode {
-    let verdict = Verdict::CannotLook;
-    match output {
-        OutputFormat::Text => complain(&format!("diff: {error:#}\n")),
-        OutputFormat::Json => print_json(verdict, vec![format!("{error:#}")], Value::Null, &[]),
-    }
-    ExitCode::from(verdict.status())
+    failed(Verdict::CannotLook, &format!("{error:#}"), output)
 }
 
 fn refused(output: OutputFormat) -> ExitCode {
     let reason =
         "this config is refused, so there is no policy to compare with; a running daemon keeps its last good one";
+    failed(Verdict::Refused, reason, output)
+}
+
+fn failed(verdict: Verdict, reason: &str, output: OutputFormat) -> ExitCode {
     match output {
-        OutputFormat::Text => complain(&format!("diff: {reason}\n")),
-        OutputFormat::Json => print_json(Verdict::Refused, vec![reason.to_owned()], Value::Null, &[]),
+        OutputFormat::Text => {
+            complain(&format!("diff: {reason}\n"));
+            ExitCode::from(verdict.status())
+        }
+        OutputFormat::Json => finish(&document(verdict, vec![reason.to_owned()], Value::Null, &[]), verdict.status()),
     }
-    ExitCode::from(Verdict::Refused.status())
 }
 
 fn failures(comparison: &Comparison) -> Vec<String> {
@@ -116,13 +117,13 @@ fn failures(comparison: &Comparison) -> Vec<String> {
 }
 
 /// The keys are an interface: they stay as they are, and all of them are always there.
-fn print_json(verdict: Verdict, reasons: Vec<String>, backend: Value, groups: &[Group]) {
+fn document(verdict: Verdict, reasons: Vec<String>, backend: Value, groups: &[Group]) -> String {
     let line = |line: &Line| json!({ "side": side_word(line.side), "text": line.text });
     let group =
         |group: &Group| json!({ "place": group.place, "lines": group.lines.iter().map(line).collect::<Vec<_>>() });
     let groups: Vec<Value> = groups.iter().map(group).collect();
     let report = json!({ "verdict": verdict.word(), "reasons": reasons, "backend": backend, "groups": groups });
-    print(&format!("{report:#}\n"));
+    format!("{report:#}\n")
 }
 
 fn side_word(side: Side) -> &'static str {

@@ -13,7 +13,7 @@ use masq::policy::Policy;
 
 use self::look::{Look, Seen};
 use self::outcome::Outcome;
-use super::output::{complain, print};
+use super::output::{complain, finish};
 use super::{STATUS_CANNOT_LOOK, STATUS_FINE, STATUS_TO_REPORT, STATUS_WRONG_USAGE, input};
 use crate::cli::{ExplainOptions, OutputFormat};
 use crate::foreign::sets::SetLookup;
@@ -50,21 +50,24 @@ fn explain(options: &ExplainOptions, policy: &Policy, seen: &Seen) -> ExitCode {
     let mut sets = SetLookup::open();
     let outcome =
         Outcome::new(&options.question, policy, seen, &mut |table, set, address| sets.has(table, set, address));
-    match options.output {
-        OutputFormat::Text => print(&story::tell(&options.question, seen, &outcome)),
-        OutputFormat::Json => print(&format!("{:#}\n", json::value(&options.question, seen, &outcome))),
-    }
-    ExitCode::from(match (seen.unseen.is_empty(), outcome.findings.is_empty()) {
+    let text = match options.output {
+        OutputFormat::Text => story::tell(&options.question, seen, &outcome),
+        OutputFormat::Json => format!("{:#}\n", json::value(&options.question, seen, &outcome)),
+    };
+    let status = match (seen.unseen.is_empty(), outcome.findings.is_empty()) {
         (false, _) => STATUS_CANNOT_LOOK,
         (true, false) => STATUS_TO_REPORT,
         (true, true) => STATUS_FINE,
-    })
+    };
+    finish(&text, status)
 }
 
 fn failed(reason: &str, status: u8, output: OutputFormat) -> ExitCode {
     match output {
-        OutputFormat::Text => complain(&format!("explain: {reason}\n")),
-        OutputFormat::Json => print(&format!("{:#}\n", json::failure(reason))),
+        OutputFormat::Text => {
+            complain(&format!("explain: {reason}\n"));
+            ExitCode::from(status)
+        }
+        OutputFormat::Json => finish(&format!("{:#}\n", json::failure(reason)), status),
     }
-    ExitCode::from(status)
 }

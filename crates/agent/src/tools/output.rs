@@ -1,16 +1,40 @@
-//! Printing that does not mind a reader who has gone: `check | head` ends as quietly as any tool.
+//! Printing that does not mind a reader who has gone, so that `check | head` ends as quietly as any tool, but does mind a full disk.
 
 use std::borrow::Cow;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+
+use super::STATUS_CANNOT_LOOK;
+
+/// Prints a result and answers the exit status: the given one, or 3 if the result, or a part of it, could not be written.
+#[must_use]
+pub fn finish(text: &str, status: u8) -> ExitCode {
+    match print(text) {
+        Ok(()) => ExitCode::from(status),
+        Err(error) => {
+            complain(&format!("ip-masq-agent: {error:#}\n"));
+            ExitCode::from(STATUS_CANNOT_LOOK)
+        }
+    }
+}
 
 /// Prints to standard output.
-pub fn print(text: &str) {
-    write(io::stdout().lock(), text);
+///
+/// # Errors
+/// Not all could be written, though there is somebody who reads it.
+pub(super) fn print(text: &str) -> Result<()> {
+    match write(io::stdout().lock(), text) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("cannot write to standard output"),
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 /// Prints to standard error.
 pub fn complain(text: &str) {
-    write(io::stderr().lock(), text);
+    // There is nobody left to tell about a failure here, and the exit status has its own meaning.
+    let _ = write(io::stderr().lock(), text);
 }
 
 /// The text without anything that a terminal would act on: what it quotes may be a stranger's.
@@ -22,7 +46,6 @@ pub(super) fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(escape).collect())
 }
 
-fn write(mut out: impl Write, text: &str) {
-    // There is nobody left to tell about a failure here, and the exit status has its own meaning.
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+fn write(mut out: impl Write, text: &str) -> io::Result<()> {
+    out.write_all(text.as_bytes()).and_then(|()| out.flush())
 }

@@ -6,7 +6,7 @@ use masq::config::{Config, Parsed, Rejected};
 use masq::policy::Policy;
 use serde_json::json;
 
-use super::output::{complain, print};
+use super::output::{complain, finish};
 use super::{STATUS_CANNOT_LOOK, STATUS_FINE, STATUS_TO_REPORT, input};
 use crate::backend::{iptables, nftables};
 use crate::cli::{BackendChoice, OutputFormat, RenderOptions};
@@ -37,8 +37,7 @@ pub fn run(options: &RenderOptions) -> ExitCode {
         BackendChoice::Iptables => ("iptables", iptables::render(&policy, &options.masq_chain)),
     };
     match options.output {
-        OutputFormat::Text => print(&text),
-        OutputFormat::Json => print(&format!("{:#}\n", json!({ "backend": backend, "text": text }))),
+        OutputFormat::Text => finish(&text, STATUS_FINE),
+        OutputFormat::Json => finish(&format!("{:#}\n", json!({ "backend": backend, "text": text })), STATUS_FINE),
     }
-    ExitCode::from(STATUS_FINE)
 }

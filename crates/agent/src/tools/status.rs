@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use self::look::Seen;
 use super::node;
-use super::output::{complain, print};
+use super::output::{complain, finish};
 use super::{STATUS_CANNOT_LOOK, STATUS_FINE, STATUS_TO_REPORT};
 use crate::cli::{NodeOptions, OutputFormat};
 use crate::config_file;
@@ -29,20 +29,22 @@ pub fn run(options: &NodeOptions) -> ExitCode {
     let reading = match node::read(options) {
         Ok(reading) => reading,
         Err(error) => {
-            match options.output {
-                OutputFormat::Text => complain(&format!("status: {error:#}\n")),
-                OutputFormat::Json => print(&format!("{:#}\n", json::failure(&error))),
-            }
-            return ExitCode::from(STATUS_CANNOT_LOOK);
+            return match options.output {
+                OutputFormat::Text => {
+                    complain(&format!("status: {error:#}\n"));
+                    ExitCode::from(STATUS_CANNOT_LOOK)
+                }
+                OutputFormat::Json => finish(&format!("{:#}\n", json::failure(&error)), STATUS_CANNOT_LOOK),
+            };
         }
     };
     let seen = look::look(options, reading);
     let status = Status::new(&seen);
-    match options.output {
-        OutputFormat::Text => print(&page::text(&status)),
-        OutputFormat::Json => print(&format!("{:#}\n", json::value(&status))),
-    }
-    ExitCode::from(status.exit_status())
+    let text = match options.output {
+        OutputFormat::Text => page::text(&status),
+        OutputFormat::Json => format!("{:#}\n", json::value(&status)),
+    };
+    finish(&text, status.exit_status())
 }
 
 /// What the tool prints.

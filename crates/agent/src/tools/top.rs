@@ -47,8 +47,8 @@ fn once(options: &TopOptions) -> Result<u8> {
     thread::sleep(options.interval);
     let view = watch.look()?;
     match options.output {
-        OutputFormat::Text => print(&page::text(&view, order(options))),
-        OutputFormat::Json => print(&format!("{:#}\n", json::value(&view, order(options)))),
+        OutputFormat::Text => print(&page::text(&view, order(options)))?,
+        OutputFormat::Json => print(&format!("{:#}\n", json::value(&view, order(options))))?,
     }
     Ok(if view.destinations.iter().any(|it| it.is_nearly_used_up()) { STATUS_TO_REPORT } else { STATUS_FINE })
 }

@@ -11,7 +11,7 @@ use masq::cidr::Family;
 use crate::support::applied::{Applied, DEFAULTS};
 use crate::support::directory::Directory;
 use crate::support::iptables::Node;
-use crate::support::program::{run_in, run_powerless};
+use crate::support::program::{run_by, run_in, run_powerless};
 use crate::support::ruleset::{nft, observe};
 
 /// How a tool is asked to look.
@@ -88,6 +88,25 @@ fn without_power_over_the_node_each_tool_says_what_it_could_not_see() {
         let is_told = run.stdout.contains("CAP_NET_ADMIN") || run.stderr.contains("CAP_NET_ADMIN");
         let wanted = (Some(if takes_power { 3 } else { 0 }), takes_power);
         assert_eq!((run.status, is_told), wanted, "{words:?} {run:?}");
+    }
+}
+
+#[test]
+fn an_answer_that_cannot_be_written_is_no_success_and_a_reader_who_has_gone_is_no_failure() {
+    let node = Namespace::open("node").unwrap();
+    let into = |target: &str, words: &[&str]| {
+        let script = format!("exec \"$@\" {target}");
+        run_by(&["sh", "-c", &script, "sh"], &node, words, "")
+    };
+    let others = [&["completion", "bash"][..], &["--version"], &["status", "--help"]];
+    for words in looks().map(|look| look.words).chain(others) {
+        let full = into(">/dev/full", words);
+        assert_eq!(full.status, Some(3), "{words:?} {full:?}");
+        assert!(full.stderr.contains("cannot write to standard output: No space left"), "{words:?} {full:?}");
+        // The reader has ended before the program begins to write.
+        let script = "exec 3> >(true); wait $!; \"$@\" >&3; echo $? >&2";
+        let gone = run_by(&["bash", "-c", script, "bash"], &node, words, "");
+        assert!(!gone.stderr.contains("cannot write") && !gone.stderr.ends_with("3\n"), "{words:?} {gone:?}");
     }
 }
 
