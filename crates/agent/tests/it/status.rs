@@ -243,6 +243,9 @@ fn without_the_power_to_look_it_says_so_and_exits_3() {
     assert_eq!(run.status, Some(3), "{run:?}");
     assert!(run.stdout.contains("Not seen:") && run.stdout.contains("CAP_NET_ADMIN"), "{run:?}");
     assert!(!run.stdout.contains("in sync"), "{run:?}");
+    for part in ["Others:    not all could be looked at", "Nothing to report of what could be looked at."] {
+        assert!(run.stdout.contains(part), "{part}: {}", run.stdout);
+    }
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub(super) fn text(status: &Status<'_>) -> String {
         line("Counters:", format!("{family} connections: {exempt} exempt, {masqueraded} masqueraded"));
     }
     line("Conntrack:", conntrack(status));
-    line("Others:", others(&status.foreign));
+    line("Others:", others(&status.foreign, seen.unseen.is_empty()));
     for rule in status.foreign.iter().take(SHOWN) {
         line("", foreign_rule(rule));
     }
@@ -41,7 +41,7 @@ pub(super) fn text(status: &Status<'_>) -> String {
     for error in &seen.unseen {
         line("Not seen:", format!("{error:#}"));
     }
-    page.push_str(&findings(&status.findings));
+    page.push_str(&findings(&status.findings, seen.unseen.is_empty()));
     page
 }
 
@@ -101,7 +101,10 @@ fn conntrack(status: &Status<'_>) -> String {
     format!("{}{limit} entries; {}", size.entries, counts.collect::<Vec<_>>().join(", "))
 }
 
-fn others(rules: &[ForeignRule]) -> String {
+fn others(rules: &[ForeignRule], all_seen: bool) -> String {
+    if rules.is_empty() && !all_seen {
+        return "not all could be looked at".to_owned();
+    }
     if rules.is_empty() {
         return "no rule of another program can change the source of what leaves".to_owned();
     }
@@ -117,9 +120,10 @@ fn foreign_rule(rule: &ForeignRule) -> String {
     format!("{when}{stack} {family} {table}: {}", rule_with_chain(chain, text))
 }
 
-fn findings(findings: &[Finding]) -> String {
+fn findings(findings: &[Finding], all_seen: bool) -> String {
     if findings.is_empty() {
-        return "\nNothing to report.\n".to_owned();
+        let scope = if all_seen { "" } else { " of what could be looked at" };
+        return format!("\nNothing to report{scope}.\n");
     }
     let one = |finding: &Finding| {
         let Finding { id, severity, sentence, remedy } = finding;
