@@ -27,6 +27,19 @@ pub struct Flow {
     pub source: Option<IpAddr>,
     /// The link it came in by; `None` for a packet of the node's own.
     pub input: Option<u32>,
+    /// Number of its transport protocol; `None` where that is not known.
+    pub protocol: Option<u8>,
+    /// Its source port; `None` where that is not known.
+    pub source_port: Option<u16>,
+    /// Its destination port; `None` where that is not known.
+    pub destination_port: Option<u16>,
+}
+
+impl Flow {
+    /// What the node sends to an address, of which nothing else is known.
+    pub fn to(destination: IpAddr) -> Flow {
+        Flow { destination, source: None, input: None, protocol: None, source_port: None, destination_port: None }
+    }
 }
 
 /// Where a packet goes.
@@ -46,8 +59,20 @@ pub struct Route {
 
 /// There is no way for a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{}", .0.desc())]
+#[error("{}", reason(*.0))]
 pub struct NoRoute(pub Errno);
+
+/// The kernel tells kinds of routes apart by the number of the error alone.
+fn reason(number: Errno) -> &'static str {
+    match number {
+        Errno::EINVAL => "a blackhole route, a group that nobody here routes, or addresses that no packet may have",
+        Errno::EACCES => "a prohibit route forbids it",
+        Errno::EHOSTUNREACH => "an unreachable route, or no route from where it comes in",
+        Errno::ENETUNREACH => "no route leads there",
+        Errno::EXDEV => "the reverse path filter drops what comes in by that link from that source",
+        other => other.desc(),
+    }
+}
 
 /// A socket for questions about routes, in the network namespace of the thread that opened it.
 #[derive(Debug)]
@@ -80,6 +105,7 @@ impl Routes {
             message.attributes.push(RouteAttribute::Source(source.into()));
         }
         message.attributes.extend(flow.input.map(RouteAttribute::Iif));
+        message.attributes.extend(transport(flow));
         match self.socket.request(RTM_GETROUTE, 0, &message) {
             Ok(answers) => {
                 let answer = answers.first().context("rtnetlink answered without a route")?;
@@ -97,7 +123,7 @@ impl Routes {
     /// # Errors
     /// The kernel cannot be asked.
     pub fn type_of(&mut self, address: IpAddr) -> Result<AddressTypes> {
-        let found = self.lookup(Flow { destination: address, source: None, input: None })?;
+        let found = self.lookup(Flow::to(address))?;
         Ok(found.map_or(AddressTypes::UNICAST, |route| route.destination_type))
     }
 
@@ -115,6 +141,16 @@ impl Routes {
         let addresses = answers.iter().map(|answer| Ok(address(&answer.parse(RTM_NEWADDR)?)));
         addresses.filter_map(Result::transpose).collect()
     }
+}
+
+/// Protocol and ports, which rules of policy routing may ask for. The kernel takes these protocols and no others, and port 0 for none.
+fn transport(flow: Flow) -> impl Iterator<Item = RouteAttribute> {
+    const WITH_PORTS: [u8; 2] = [6, 17];
+    let protocol = flow.protocol.filter(|protocol| WITH_PORTS.contains(protocol));
+    let port = |port: Option<u16>| port.filter(|port| protocol.is_some() && *port != 0);
+    let ports =
+        [port(flow.source_port).map(RouteAttribute::Sport), port(flow.destination_port).map(RouteAttribute::Dport)];
+    protocol.map(RouteAttribute::IpProto).into_iter().chain(ports.into_iter().flatten())
 }
 
 fn route(destination: IpAddr, found: &RouteMessage) -> Result<Route> {

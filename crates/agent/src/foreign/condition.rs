@@ -155,8 +155,7 @@ impl LinkName {
     }
 }
 
-/// What is taken to be true of every packet because nothing tells it: it bears no mark of another program and is not addressed
-/// through a Service or a published port.
+/// What is taken to be true of a packet on its way, beyond what it was at the beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Assumed {
     /// The packet's mark; `None` once a rule has set one that is not known.
@@ -230,6 +229,7 @@ mod tests {
             destination_port: Some(53),
             input: Some(Link { index: 2, name: "p0".to_owned() }),
             output: Some(Link { index: 3, name: "eth0".to_owned() }),
+            mark: Some(0),
         }
     }
 

@@ -214,7 +214,8 @@ impl Reader {
         self.target = target;
     }
 
-    /// Statements that change nothing about the way of a packet pass; whatever else is not known might be a condition.
+    /// Statements that change nothing about the way of a packet pass; whatever else is not known might be a condition, and may have
+    /// loaded any register anew, as a map does.
     fn unknown(&mut self, name: &str, expr: &Expr) {
         if let Some(extension) = expr.extension() {
             match extension.kind {
@@ -228,6 +229,7 @@ impl Reader {
             }
             return;
         }
+        self.registers.clear();
         match name {
             "notrack" => self.action = Action::Notrack,
             "log" | "last" | "objref" => {}

@@ -40,6 +40,7 @@ fn packet() -> Packet {
         destination_port: Some(53),
         input: Some(Link { index: 2, name: "p0".to_owned() }),
         output: Some(Link { index: 3, name: "e0".to_owned() }),
+        mark: Some(0),
     }
 }
 

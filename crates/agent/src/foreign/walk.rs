@@ -35,6 +35,8 @@ pub struct Way<'r> {
     pub asked_ours: Answer,
     /// A rule that ended the way through the base chain with our rules, or may have, before they were asked.
     pub ended: Option<Step<'r>>,
+    /// Whether a rule surely marks it.
+    pub is_marked: bool,
     /// Whether the way is too long to follow to its end.
     pub is_cut: bool,
 }
@@ -70,7 +72,7 @@ impl Ruleset {
         sets: &mut Sets<'_>,
     ) -> Way<'r> {
         let family = Family::of(packet.destination);
-        let assumed = Assumed { mark: Some(0) };
+        let assumed = Assumed { mark: packet.mark };
         let mut walker = Walker { packet, ours, sets, assumed, way: Way::default(), steps: 0 };
         for entry in entries.into_iter().filter(|entry| entry.table.sees(family)) {
             let passage = walker.chain(entry, entry.chain, Answer::Yes, 0);
@@ -170,15 +172,22 @@ impl<'r> Walker<'r, '_> {
             Action::Continue => Flow::Next,
             Action::SetMark => {
                 self.assumed.mark = None;
+                self.way.is_marked |= hit == Answer::Yes;
                 Flow::Next
             }
             Action::Masquerade | Action::Snat(_) | Action::Notrack | Action::Drop => {
                 self.settle(entry, chain, rule, hit)
             }
-            // It may be anything, and something else than a translation of the source.
-            Action::Translate | Action::Opaque => {
+            // It may be something else than a translation of the source.
+            Action::Translate => {
                 self.settle(entry, chain, rule, Answer::Maybe);
                 Flow::Next
+            }
+            // It may be anything: a map of verdicts may translate the packet in another chain, or end its way.
+            Action::Opaque => {
+                self.settle(entry, chain, rule, Answer::Maybe);
+                self.end(entry, chain, rule);
+                Flow::PerhapsEnded
             }
             Action::Accept => {
                 self.end(entry, chain, rule);

@@ -1,6 +1,7 @@
 //! `explain` of the built program: each known way to be surprised, and its harmless twin.
 
 mod packets;
+mod surprises;
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr, UdpSocket};

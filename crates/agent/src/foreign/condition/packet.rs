@@ -24,6 +24,8 @@ pub struct Packet {
     pub input: Option<Link>,
     /// The link it leaves by; `None` before that is decided.
     pub output: Option<Link>,
+    /// Its mark when it gets to the hook; `None` if it has one that is not known.
+    pub mark: Option<u32>,
 }
 
 /// A network interface.

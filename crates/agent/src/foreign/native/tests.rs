@@ -124,6 +124,7 @@ fn a_set_is_asked_about_the_address_that_the_rule_looks_up() {
         destination_port: None,
         input: None,
         output: None,
+        mark: Some(0),
     };
     let assumed = crate::foreign::condition::Assumed { mark: Some(0) };
     let mut set = |name: &str, address: std::net::IpAddr| Some((name, address) == ("blocks", packet.destination));

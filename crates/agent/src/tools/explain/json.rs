@@ -171,6 +171,8 @@ fn note(note: &Note<'_>, seen: &Seen) -> Value {
         Note::AlsoTranslates(step) => ("also-translates", Some(step)),
         Note::Untracked(step) => ("untracked", Some(step)),
         Note::OtherDestination(step) => ("other-destination", Some(step)),
+        Note::MarkDecides(step) => ("mark-decides", Some(step)),
+        Note::ForTheNode => ("for-the-node", None),
         Note::OrderUnknown => ("order-unknown", None),
         Note::Cut => ("cut", None),
     };

@@ -17,6 +17,9 @@ use crate::route::{Flow, NoRoute, Route, Routes};
 /// More live connections than this between two addresses are not looked at one by one.
 const MOST_CONNECTIONS: usize = 10_000;
 
+/// Number of the loopback link in every network namespace.
+const LOOPBACK: u32 = 1;
+
 /// A look at the node, for one packet.
 #[derive(Debug)]
 pub(super) enum Look {
@@ -69,9 +72,16 @@ pub(super) fn look(options: &ExplainOptions) -> Result<Look> {
         )));
     }
     let input = if is_host { None } else { input(&mut routes, source)? };
-    let flow = Flow { destination, source: Some(source), input: input.as_ref().map(|link| link.index) };
+    let flow = Flow {
+        source: Some(source),
+        input: input.as_ref().map(|link| link.index),
+        protocol: question.protocol,
+        source_port: question.source.port,
+        destination_port: question.destination.port,
+        ..Flow::to(destination)
+    };
     let route = routes.lookup(flow)?;
-    let plain = routes.lookup(Flow { destination, source: None, input: None })?;
+    let plain = routes.lookup(Flow { source: None, input: None, ..flow })?;
     let picked = match &route {
         Ok(route) => Some(picked(&mut routes, route, destination)?),
         Err(_) => None,
@@ -89,8 +99,8 @@ pub(super) fn look(options: &ExplainOptions) -> Result<Look> {
         source_type,
         destination_type: routes.type_of(destination)?,
         input,
+        preferred_source: preferred_source(&route, plain),
         route,
-        preferred_source: plain.ok().and_then(|route| route.preferred_source),
         picked,
         ruleset: reading.ruleset,
         connections: Vec::new(),
@@ -105,8 +115,15 @@ pub(super) fn look(options: &ExplainOptions) -> Result<Look> {
 
 /// The link by which packets from an address come in, if they come in the way that answers go out.
 fn input(routes: &mut Routes, source: IpAddr) -> Result<Option<Link>> {
-    let back = routes.lookup(Flow { destination: source, source: None, input: None })?;
+    let back = routes.lookup(Flow::to(source))?;
     Ok(back.ok().map(|route| route.output))
+}
+
+/// What the node itself would use as its source, if its own packets go the same way.
+fn preferred_source(route: &Result<Route, NoRoute>, plain: Result<Route, NoRoute>) -> Option<IpAddr> {
+    let (route, plain) = (route.as_ref().ok()?, plain.ok()?);
+    let is_same_way = (&route.output, route.gateway) == (&plain.output, plain.gateway);
+    plain.preferred_source.filter(|_| is_same_way)
 }
 
 fn picked(routes: &mut Routes, route: &Route, destination: IpAddr) -> Result<Picked> {
@@ -116,6 +133,14 @@ fn picked(routes: &mut Routes, route: &Route, destination: IpAddr) -> Result<Pic
 }
 
 impl Seen {
+    /// Whether the packet comes in and goes no further. What the node does not send and what the kernel routes to the loopback link is for
+    /// the node, not only what goes to an address of its own.
+    pub(super) fn is_for_node(&self) -> bool {
+        let loops_back = self.route.as_ref().is_ok_and(|route| route.output.index == LOOPBACK);
+        let is_for_many = matches!(self.destination_type, AddressTypes::BROADCAST | AddressTypes::MULTICAST);
+        !self.is_host && (self.destination_type == AddressTypes::LOCAL || is_for_many && loops_back)
+    }
+
     fn look_at_connections(&mut self, question: &Question) -> Result<()> {
         let mut conntrack = Conntrack::open()?;
         let mut find = |direction, source: IpAddr, destination, wanted: &dyn Fn(&Connection) -> bool| {

@@ -12,7 +12,7 @@ use super::port;
 use crate::cli::Question;
 use crate::foreign::condition::{AddressTypes, Answer, Packet};
 use crate::foreign::walk::{Ours, Sets, Step, Way};
-use crate::foreign::{Action, Hook, Kind, SnatTo};
+use crate::foreign::{Action, Hook, Kind, Owner, SnatTo};
 
 /// What becomes of a new connection's source address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +87,10 @@ pub(super) enum Note<'r> {
     Untracked(Step<'r>),
     /// A rule may send the packet somewhere else before anything else is decided.
     OtherDestination(Step<'r>),
+    /// The packet is taken to bear no mark; with one this rule may decide.
+    MarkDecides(Step<'r>),
+    /// A broadcast, or a packet to a group, that comes in: the node takes it itself and hands it to nobody.
+    ForTheNode,
     /// Two base chains have the same priority, and which is asked first makes a difference.
     OrderUnknown,
     /// The way through the rules was too long to follow to its end.
@@ -158,17 +162,24 @@ impl<'r> Outcome<'r> {
             self.is_certain = false;
             self.notes.push(Note::OtherDestination(*step));
         }
-        // What is for the node itself and comes from outside leaves by no link.
-        let hook =
-            if !seen.is_host && seen.destination_type == AddressTypes::LOCAL { Hook::Input } else { Hook::Postrouting };
-        let packet = packet(question, seen);
+        let hook = if seen.is_for_node() { Hook::Input } else { Hook::Postrouting };
+        if hook == Hook::Input && seen.destination_type != AddressTypes::LOCAL {
+            self.notes.push(Note::ForTheNode);
+        }
+        let packet = Packet { mark: if redirects.is_marked { None } else { Some(0) }, ..packet(question, seen) };
         let ours = match self.decision.verdict {
             Verdict::Masquerade(_) => Ours::Translate,
             Verdict::Untouched | Verdict::Exempt => Ours::Pass,
         };
         let way = seen.ruleset.walk(Kind::Nat, hook, &packet, ours, sets);
         (self.fate, self.by) = self.settled(&way, seen);
+        if !seen.unseen.is_empty() && hook == Hook::Postrouting && ours == Ours::Translate && way.settled.is_none() {
+            // Unseen rules are taken to be those that the policy asks for.
+            (self.fate, self.by) = (self.masqueraded(seen), By::Policy);
+        }
         self.judge_way(&way, seen);
+        let marked = Packet { mark: None, ..packet.clone() };
+        self.judge_mark(&way, &seen.ruleset.walk(Kind::Nat, hook, &marked, ours, sets), seen);
         if let Some(entries) = seen.ruleset.entries_otherwise(Kind::Nat, hook) {
             let other = seen.ruleset.walk_through(entries, &packet, ours, sets);
             if self.settled(&other, seen).0 != self.fate {
@@ -201,17 +212,17 @@ impl<'r> Outcome<'r> {
         surely
     }
 
+    fn masqueraded(&self, seen: &Seen) -> Fate {
+        seen.picked.as_ref().and_then(|picked| picked.address).map_or(Fate::Lost, Fate::Becomes)
+    }
+
     fn settled(&self, way: &Way<'r>, seen: &Seen) -> (Fate, By<'r>) {
-        let masquerade = || match seen.picked.as_ref().and_then(|picked| picked.address) {
-            Some(address) => Fate::Becomes(address),
-            None => Fate::Lost,
-        };
         let Some(step) = way.settled else { return (Fate::Kept, By::Nobody) };
         if step.rule.is_ours {
-            return (masquerade(), By::Policy);
+            return (self.masqueraded(seen), By::Policy);
         }
         let fate = match &step.rule.action {
-            Action::Masquerade => masquerade(),
+            Action::Masquerade => self.masqueraded(seen),
             Action::Snat(SnatTo::Addresses(first, last)) if first == last => Fate::Becomes(*first),
             Action::Snat(SnatTo::Addresses(first, last)) => Fate::OneOf(*first, *last),
             Action::Snat(SnatTo::OwnSource | SnatTo::Ports) => Fate::Kept,
@@ -257,6 +268,18 @@ impl<'r> Outcome<'r> {
             self.is_certain = false;
             self.notes.push(Note::Cut);
         }
+    }
+
+    /// Tells of a rule that would decide if the packet bore a mark, which rules that do not translate may give it.
+    fn judge_mark(&mut self, way: &Way<'r>, marked: &Way<'r>, seen: &Seen) {
+        let is_new = |step: &&Step<'r>| !way.settled.iter().chain(&way.possible).any(|known| known == *step);
+        let decides = |step: &&Step<'r>| {
+            // kube-proxy marks what goes through a Service, and the question is about an endpoint.
+            let is_services = Owner::of(step.table, step.chain, step.rule) == Owner::KubeProxy;
+            !is_services && self.settled(&Way { settled: Some(**step), ..Way::default() }, seen).0 != self.fate
+        };
+        let found = marked.possible.iter().chain(&marked.settled).filter(is_new).find(decides).copied();
+        self.notes.extend(found.map(Note::MarkDecides));
     }
 
     /// Whether our rules are in force, are reached, and are those that the policy asks for.
@@ -359,5 +382,6 @@ fn packet(question: &Question, seen: &Seen) -> Packet {
         destination_port: question.destination.port,
         input: seen.input.clone(),
         output: seen.route.as_ref().ok().map(|route| route.output.clone()),
+        mark: Some(0),
     }
 }

@@ -71,18 +71,20 @@ fn route(seen: &Seen) -> String {
         Err(no_route) => format!("none ({no_route})"),
         Ok(route) => {
             let through = route.gateway.map_or("directly".to_owned(), |gateway| format!("through {gateway}"));
-            let table = table_name(route.table);
-            format!("out of {}, {through} (table {table})", route.output.name)
+            let table = table_name(route.table).map(|name| format!(" (table {name})")).unwrap_or_default();
+            format!("out of {}, {through}{table}", route.output.name)
         }
     }
 }
 
-fn table_name(number: u32) -> String {
+/// `None` for routes that are in no table, as those of groups.
+fn table_name(number: u32) -> Option<String> {
     match number {
-        253 => "default".to_owned(),
-        254 => "main".to_owned(),
-        255 => "local".to_owned(),
-        other => other.to_string(),
+        0 => None,
+        253 => Some("default".to_owned()),
+        254 => Some("main".to_owned()),
+        255 => Some("local".to_owned()),
+        other => Some(other.to_string()),
     }
 }
 
@@ -130,10 +132,10 @@ fn other_rules(seen: &Seen, outcome: &Outcome<'_>) -> String {
     if say {
         return "contradict the policy, see below".to_owned();
     }
-    let count = seen.ruleset.foreign_rules().len();
-    match count {
-        0 => "there are none".to_owned(),
-        count => format!("none of {count} changes the result"),
+    match (seen.ruleset.foreign_rules().len(), seen.unseen.is_empty()) {
+        (_, false) => "not all could be looked at, see below".to_owned(),
+        (0, true) => "there are none".to_owned(),
+        (count, true) => format!("none of {count} changes the result"),
     }
 }
 
@@ -198,6 +200,14 @@ pub(super) fn note_text(note: &Note<'_>, seen: &Seen) -> String {
             "{} may send the packet to another destination, as for a Service; ask about the endpoint's address then",
             rule_text(step)
         ),
+        Note::MarkDecides(step) => format!(
+            "the packet is taken to bear no mark; if rules that come before mark it, {} may decide",
+            rule_text(step)
+        ),
+        Note::ForTheNode => {
+            "the node takes such a packet itself and forwards it to nobody, so it never comes to be masqueraded"
+                .to_owned()
+        }
         Note::OrderUnknown => {
             "two base chains have the same priority, and which the kernel asks first is a guess that matters here"
                 .to_owned()

@@ -155,7 +155,7 @@ fn packets(policy: &Policy, ruleset: &Ruleset, networks: &[Network]) -> Result<V
     for partition in policy.families() {
         let sources = sources(partition.family(), ruleset, networks);
         for destination in destinations(partition).into_iter().chain(masqueraded(partition)) {
-            let route = routes.lookup(Flow { destination, source: None, input: None })?.ok();
+            let route = routes.lookup(Flow::to(destination))?.ok();
             let destination_type = route.as_ref().map_or(AddressTypes::UNICAST, |route| route.destination_type);
             if destination_type == AddressTypes::LOCAL {
                 continue;
@@ -171,6 +171,7 @@ fn packets(policy: &Policy, ruleset: &Ruleset, networks: &[Network]) -> Result<V
                 destination_port: None,
                 input: None,
                 output: output.clone(),
+                mark: Some(0),
             }));
         }
     }
