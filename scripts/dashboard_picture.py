@@ -121,7 +121,8 @@ def draw_timeseries(axes, panel, prometheus):
             base = [low + height for low, height in zip(base, heights)]
             continue
         is_dashed = is_log and name == "limit"
-        axes.plot(times, values, color=colour, lw=1.2, label=name, ls="--" if is_dashed else "-",
+        # The first one is seen although another lies upon it.
+        axes.plot(times, values, color=colour, lw=1.2 if index else 2.4, label=name, ls="--" if is_dashed else "-",
                   marker="." if custom["showPoints"] == "always" else None, ms=4)
         if not is_dashed:
             axes.fill_between(times, values, 1 if is_log else 0, color=colour, alpha=0.08, lw=0)
@@ -146,7 +147,8 @@ def legend_style(columns):
 
 def time_axis(axes, prometheus):
     axes.set_xlim(moment(prometheus.begin), moment(prometheus.end))
-    axes.xaxis.set_major_locator(matplotlib.dates.AutoDateLocator(minticks=4, maxticks=7))
+    minutes = max(1, round((prometheus.end - prometheus.begin) / 60 / 5))
+    axes.xaxis.set_major_locator(matplotlib.dates.MinuteLocator(interval=minutes))
     axes.xaxis.set_major_formatter(matplotlib.dates.DateFormatter("%H:%M"))
 
 
