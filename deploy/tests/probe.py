@@ -1,4 +1,4 @@
-"""Asks for URLs as kubelet's probes do, and prints the status of each as soon as it is the expected one: probe.py STATUS URL ..."""
+"""Asks for URLs as kubelet's probes do, until each answers with the expected status: probe.py STATUS URL ..."""
 
 import sys
 import time

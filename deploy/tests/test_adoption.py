@@ -1,5 +1,7 @@
 """Taking over a DaemonSet that somebody applied: what is left of the old one when the chart's is merged into it."""
 
+from itertools import zip_longest
+
 import pytest
 import yaml
 
@@ -26,9 +28,8 @@ def differences(merged, ours, path=""):
         keys = merged.keys() | ours.keys()
         return {found for key in keys for found in differences(merged.get(key), ours.get(key), f"{path}{key}.")}
     if isinstance(merged, list) and isinstance(ours, list):
-        longest = range(max(len(merged), len(ours)))
-        at = lambda entries, place: entries[place] if place < len(entries) else None
-        return {found for place in longest for found in differences(at(merged, place), at(ours, place), f"{path}{place}.")}
+        pairs = enumerate(zip_longest(merged, ours))
+        return {found for place, pair in pairs for found in differences(*pair, f"{path}{place}.")}
     return set() if merged == ours else {path.removesuffix(".")}
 
 

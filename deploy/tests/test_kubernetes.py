@@ -6,8 +6,23 @@ import json
 import kubernetes_validate
 import pytest
 
-from rendering import CI_VALUES, KUBERNETES, KUSTOMIZATIONS, OPERATOR_KINDS, PYTHON_TOOLS, ROOT, TOOLS
-from rendering import chart, documents, helm, kustomize, one, run, values_file, CHART
+from rendering import (
+    CHART,
+    CI_VALUES,
+    KUBERNETES,
+    KUSTOMIZATIONS,
+    OPERATOR_KINDS,
+    PYTHON_TOOLS,
+    ROOT,
+    TOOLS,
+    chart,
+    documents,
+    helm,
+    kustomize,
+    one,
+    run,
+    values_file,
+)
 
 RENDERED = [*(f"chart {case}" for case in CI_VALUES), *(f"manifests {name}" for name in KUSTOMIZATIONS)]
 

@@ -3,6 +3,7 @@
 import re
 
 import yaml
+
 from rendering import PYTHON_TOOLS, ROOT, output
 
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))

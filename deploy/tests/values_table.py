@@ -47,7 +47,7 @@ def commented(values: str) -> list[tuple[list[str], str]]:
             comment = []
         elif key and (inside < 0 or len(key[1]) <= inside):
             depth = len(key[1]) // 2
-            group = group[:depth] + [key[2]]
+            group = [*group[:depth], key[2]]
             if comment:
                 found.append((list(group), " ".join(comment)))
                 inside = len(key[1])
