@@ -42,7 +42,8 @@ const PAGE_OFFERS: [Offer<OutputFormat>; 2] = [
 /// There are no new threads to be had.
 pub fn serve(options: &DaemonOptions, board: &Arc<Board>, sampler: Option<Sampler>) -> Result<()> {
     let Some(address) = options.http_bind_address else { return Ok(()) };
-    let survey = Survey::start(options.config_path.clone(), about_this_node(options), Arc::clone(board));
+    let survey =
+        Survey::start(options.config_path.clone(), about_this_node(options), Arc::clone(board), sampler.clone());
     let survey = survey.context("cannot start a thread")?;
     let endpoints = Endpoints { board: Arc::clone(board), survey, sampler, reader: Mutex::default() };
     match bind(address, endpoints) {

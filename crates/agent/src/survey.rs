@@ -15,6 +15,7 @@ use crate::backend::search_path;
 use crate::board::Board;
 use crate::cli::NodeOptions;
 use crate::foreign::{self, Effect, ForeignRule, Hook, Position};
+use crate::snat::sampler::Sampler;
 use crate::tools::status::{self, Page};
 
 /// How old the numbers may get before a scrape has them renewed.
@@ -60,10 +61,15 @@ impl Survey {
     ///
     /// # Errors
     /// There is no new thread to be had.
-    pub fn start(config_path: PathBuf, options: NodeOptions, board: Arc<Board>) -> io::Result<Survey> {
+    pub fn start(
+        config_path: PathBuf,
+        options: NodeOptions,
+        board: Arc<Board>,
+        sampler: Option<Sampler>,
+    ) -> io::Result<Survey> {
         let survey = Survey { shared: Arc::default() };
         let shared = Arc::clone(&survey.shared);
-        let surveyor = Surveyor { config_path, options, board, reader: Reader::default(), seen_in: None };
+        let surveyor = Surveyor { config_path, options, board, sampler, reader: Reader::default(), seen_in: None };
         thread::Builder::new().name("survey".to_owned()).spawn(move || surveyor.work(&shared)).map(|_| survey)
     }
 
@@ -109,6 +115,7 @@ struct Surveyor {
     config_path: PathBuf,
     options: NodeOptions,
     board: Arc<Board>,
+    sampler: Option<Sampler>,
     reader: Reader,
     /// The generation of the ruleset in which others' rules were last looked at.
     seen_in: Option<Generation>,
@@ -129,7 +136,7 @@ impl Surveyor {
             }
             if findings.wants_page {
                 drop(findings);
-                let page = Arc::new(status::page(&self.config_path, &self.options));
+                let page = Arc::new(status::page(&self.config_path, &self.options, self.sampler.as_ref()));
                 findings = shared.findings();
                 (findings.wants_page, findings.page) = (false, Some((Instant::now(), page)));
                 shared.changed.notify_all();

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use masq::diagnostic;
+use masq::policy::Policy;
 use serde_json::Value;
 
 use self::look::Seen;
@@ -18,6 +19,7 @@ use crate::cli::{NodeOptions, OutputFormat};
 use crate::config_file;
 use crate::doctor::{Finding, Severity};
 use crate::foreign::{Effect, ForeignRule, Hook};
+use crate::snat::sampler::Sampler;
 
 /// Exit status of a node on which the policy is not in force.
 const STATUS_BROKEN: u8 = 2;
@@ -38,7 +40,7 @@ pub fn run(options: &NodeOptions) -> ExitCode {
             };
         }
     };
-    let seen = look::look(options, reading);
+    let seen = look::look(options, reading, &look::port_uses);
     let status = Status::new(&seen);
     let text = match options.output {
         OutputFormat::Text => page::text(&status),
@@ -56,11 +58,16 @@ pub struct Page {
     pub json: Value,
 }
 
-/// The same for the daemon, to which a missing config is an empty one.
-pub fn page(path: &Path, options: &NodeOptions) -> Page {
+/// The same for the daemon, to which a missing config is an empty one. What the sampler saw last is used in place of a look at all
+/// connections, which is too dear for whoever asks a server again and again.
+pub fn page(path: &Path, options: &NodeOptions, sampler: Option<&Sampler>) -> Page {
+    let sampled = |_: &Policy| {
+        let sample = sampler.and_then(Sampler::latest);
+        Ok(sample.map_or_else(Vec::new, |sample| sample.busiest.clone()))
+    };
     match config_file::read(path) {
         Ok(sources) => {
-            let seen = look::look(options, node::parse(sources, options));
+            let seen = look::look(options, node::parse(sources, options), &sampled);
             let status = Status::new(&seen);
             Page { text: page::text(&status), json: json::value(&status) }
         }

@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use crate::support::agent::{Agent, wait_until};
 use crate::support::program::run_in;
+use crate::support::scrape::{HTTP, Scraper};
 
 /// Nobody else in the lab uses this port.
 const PORT: u16 = 7_100;
@@ -198,6 +199,26 @@ fn status_tells_of_a_destination_with_few_ports_left_and_of_none_with_enough() {
     assert_eq!(ids, ["snat-ports-nearly-used-up"]);
     let figures = "udp connections to 198.51.100.2:7100 use 4 of the 5 source ports of 198.51.100.1; once";
     assert!(sentence.starts_with(figures), "{sentence}");
+}
+
+#[test]
+fn the_daemon_serves_what_was_sampled_and_looks_at_no_connection_for_whoever_asks() {
+    for (interval, wanted) in [("--conntrack-interval=1", Some(0.8)), ("--conntrack-interval=0", None)] {
+        let lab = Lab::open().unwrap();
+        let args = ["--to-ports=4000-4004", interval, HTTP];
+        let agent = Agent::start_ready(&lab.node, &args, Some(BEFORE));
+        let _sockets = open_connections(&lab, SocketAddr::new([198, 51, 100, 2].into(), PORT), 4);
+        wait_until("four connections in the table", || entries(&lab) == 4);
+        let scraper = Scraper::new(&lab.node);
+        agent.wait_until("the share of the ports", || {
+            scraper.value("ip_masq_agent_snat_port_utilization_ratio") == wanted
+        });
+        let page = scraper.get("/statusz?format=json").body;
+        assert_eq!(page.contains("snat-ports-nearly-used-up"), wanted.is_some(), "{page}");
+        agent.write_config(AFTER);
+        let stale = wanted.map(|_| 4.0);
+        agent.wait_until("stale connections", || scraper.value("ip_masq_agent_stale_connections") == stale);
+    }
 }
 
 #[test]

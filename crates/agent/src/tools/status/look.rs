@@ -64,8 +64,11 @@ pub(super) struct Seen {
     pub unseen: Vec<Error>,
 }
 
+/// How the source ports in use are found out, the busiest destinations first.
+pub(super) type PortUses<'p> = &'p dyn Fn(&Policy) -> Result<Vec<PortUse>>;
+
 /// Looks at the node of the calling thread, with what its config says.
-pub(super) fn look(options: &NodeOptions, reading: node::Reading) -> Seen {
+pub(super) fn look(options: &NodeOptions, reading: node::Reading, port_uses: PortUses<'_>) -> Seen {
     let node::Reading { sources, findings: diagnostics, config } = reading;
     let policy = config.as_ref().map(Policy::new);
     let (mut backend, mut comparison, mut lock) = (None, None, None);
@@ -133,7 +136,8 @@ fn or_none<T>(read: Result<Vec<T>>, unseen: &mut Vec<Error>) -> Vec<T> {
     })
 }
 
-fn port_uses(policy: &Policy) -> Result<Vec<PortUse>> {
+/// Looks at all connections.
+pub(super) fn port_uses(policy: &Policy) -> Result<Vec<PortUse>> {
     let mut conntrack = nfnetlink::Conntrack::open()?;
     snat::look(&mut conntrack, &policy.masquerade.to_ports, BUSIEST, CONNECTIONS_PATIENCE)
         .context("source ports in use")
