@@ -221,6 +221,7 @@ impl Agent {
                 choice: self.options.backend,
                 chain: self.options.masq_chain.clone(),
                 protect: self.options.protect_table,
+                count_cidrs: self.options.cidr_metrics,
                 interrupt: Some(self.events.interrupt()?),
             };
             let mut backend = Backend::open(options)?;
@@ -273,6 +274,9 @@ impl Agent {
         }
         if let Some(policy) = self.policy.take() {
             self.report.in_force(self.in_force, Some(&policy));
+            if self.options.cidr_metrics {
+                self.board.count_by(Arc::new(policy.clone()));
+            }
             if backend.want(&policy) {
                 self.established = false;
             }

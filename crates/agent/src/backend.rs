@@ -1,5 +1,6 @@
 //! How a policy gets into the kernel: what the loop has to know of a backend, whichever it is.
 
+pub mod cidr_counts;
 pub mod cleanup;
 pub mod compare;
 pub mod counts;
@@ -60,6 +61,8 @@ pub struct Options {
     pub chain: String,
     /// Whether other programs are to be kept from our nftables table.
     pub protect: bool,
+    /// Whether connections are to be counted by CIDR, where that takes more than the rules have anyway.
+    pub count_cidrs: bool,
     /// When this becomes readable, running programs are given up; `None` for never.
     pub interrupt: Option<OwnedFd>,
 }
@@ -124,7 +127,7 @@ impl Backend {
         let choice = choose(options.choice);
         let engine = match choice.chosen {
             detect::Backend::Nftables => {
-                Engine::Nftables(Box::new(OurTable::open(options.protect).context("nftables")?))
+                Engine::Nftables(Box::new(OurTable::open(options.protect, options.count_cidrs).context("nftables")?))
             }
             detect::Backend::Iptables => {
                 Engine::Iptables(Box::new(Iptables::open(options.iptables()?).context("iptables")?))

@@ -6,9 +6,11 @@ use std::time::{Instant, SystemTime};
 
 use masq::cidr::Family;
 use masq::partition::List;
+use masq::policy::Policy;
 
+use crate::backend::cidr_counts::CidrCounts;
 use crate::backend::counts::Counts;
-use crate::backend::reader::Place;
+use crate::backend::reader::{Place, Reader};
 use crate::metrics::histogram::Histogram;
 
 /// One writer, the loop, and any number of readers, none of which keeps it waiting for longer than it takes to copy the facts.
@@ -16,6 +18,7 @@ use crate::metrics::histogram::Histogram;
 pub struct Board {
     facts: Mutex<Facts>,
     counts: Arc<Counts>,
+    cidr_counts: CidrCounts,
 }
 
 /// All that the loop tells.
@@ -31,6 +34,8 @@ pub struct Facts {
     pub in_force: InForce,
     /// How many exempt CIDRs of each list are in force; empty where that is not known.
     pub cidrs: BTreeMap<(Family, List), usize>,
+    /// The policy in force, where connections are counted by its CIDRs and it is known.
+    pub counted_by: Option<Arc<Policy>>,
     /// Whether the kernel holds the policy.
     pub kernel: Kernel,
     /// Since when a change of the ruleset by somebody else has not been looked at.
@@ -115,6 +120,39 @@ impl Board {
     /// The sums of what our rules count.
     pub fn counts(&self) -> &Arc<Counts> {
         &self.counts
+    }
+
+    /// The sums of what CIDRs count.
+    pub fn cidr_counts(&self) -> &CidrCounts {
+        &self.cidr_counts
+    }
+
+    /// From now on connections are counted by the CIDRs of this policy. Until now they were by those of the one before; and before the first
+    /// one, what counters stand at was not counted in our time.
+    pub fn count_by(&self, policy: Arc<Policy>) {
+        let is_first = self.facts().counted_by.is_none();
+        let mut reader = Reader::default();
+        if !is_first {
+            self.count(&mut reader);
+        }
+        self.update(|facts| facts.counted_by = Some(policy));
+        if is_first {
+            self.count(&mut reader);
+        }
+    }
+
+    /// Adds what our rules have counted since the last time to the sums, and by CIDR where that is asked for.
+    pub fn count(&self, reader: &mut Reader) {
+        let facts = self.facts();
+        let Some(place) = &facts.rules_at else { return };
+        // What cannot be read now stays as it was: a sum of less than there is, but never a wrong one.
+        let result = reader.read(place, &self.counts).and_then(|()| match &facts.counted_by {
+            Some(policy) => reader.read_cidrs(place, policy, &self.cidr_counts),
+            None => Ok(()),
+        });
+        if let Err(error) = result {
+            log::debug!("Cannot read what the rules have counted: {error:#}");
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Facts> {

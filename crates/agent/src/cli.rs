@@ -104,6 +104,7 @@ fn daemon(flags: Flags, words: &Words) -> Result<DaemonOptions, Refusal> {
         log: flags.log,
         cleanup_on_exit: flags.cleanup_on_exit,
         protect_table: flags.protect_table,
+        cidr_metrics: flags.cidr_metrics,
         conntrack_interval: (flags.conntrack_interval > 0).then(|| Duration::from_secs(flags.conntrack_interval)),
         ignored_words: words.rest.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         flag_dump,

@@ -121,16 +121,13 @@ impl Endpoints {
     fn metrics(&self, accept: &str) -> Response {
         let format: Format = accept::choose(accept, &exposition::OFFERS);
         let facts = self.board.facts();
-        if let Some(place) = facts.rules_at.as_ref().filter(|place| !place.takes_programs()) {
-            let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
-            // What cannot be read now stays as it was: a sum of less than there is, but never a wrong one.
-            if let Err(error) = reader.read(place, self.board.counts()) {
-                log::debug!("Cannot read what the rules have counted: {error:#}");
-            }
+        if facts.rules_at.as_ref().is_some_and(|place| !place.takes_programs()) {
+            self.board.count(&mut self.reader.lock().unwrap_or_else(PoisonError::into_inner));
         }
         let numbers = Numbers {
             facts,
             counted: self.board.counts().totals(),
+            cidrs: self.board.cidr_counts().totals(),
             foreign: self.survey.foreign_rules(),
             conntrack: conntrack::read().ok(),
             sample: self.sampler.as_ref().and_then(Sampler::latest),

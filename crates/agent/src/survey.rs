@@ -149,11 +149,8 @@ impl Surveyor {
 
     /// Reads counters where that takes programs; where it does not, scrapes read them.
     fn count(&mut self) {
-        let place = self.board.facts().rules_at.filter(|place| place.takes_programs());
-        if let Some(place) = place
-            && let Err(error) = self.reader.read(&place, self.board.counts())
-        {
-            log::debug!("Cannot read what the rules have counted: {error:#}");
+        if self.board.facts().rules_at.is_some_and(|place| place.takes_programs()) {
+            self.board.count(&mut self.reader);
         }
     }
 

@@ -4,6 +4,7 @@ use std::fmt::{self, Display, Formatter};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::batch::{Batch, Change, Operation};
+use crate::expr::Expr;
 use crate::object::{
     BaseChain, Chain, Counter, Interval, ObjectKind, ProtocolFamily, Set, SetFlags, Table, TableFlags,
 };
@@ -177,6 +178,9 @@ impl Display for SetBody<'_> {
         let names: Vec<_> = names.map(|&(_, name)| name).collect();
         if !names.is_empty() {
             write!(f, " flags {};", names.join(", "))?;
+        }
+        if set.expressions.iter().any(|expression| matches!(expression, Expr::Counter { .. })) {
+            f.write_str(" counter;")?;
         }
         if let Some(timeout) = set.timeout {
             write!(f, " timeout {timeout}ms;")?;

@@ -152,7 +152,7 @@ impl Nftables {
     }
 
     /// Reads the agent's table, between others' transactions, and compares it with a policy; nothing is changed. Whether the table is
-    /// protected is no part of a policy.
+    /// protected, or counts by CIDR, is no part of a policy.
     ///
     /// # Errors
     /// The kernel refuses, or others change the ruleset faster than it can be read.
@@ -161,6 +161,9 @@ impl Nftables {
         let mut desired = Desired::new(policy, false);
         let found = observed.table.as_ref().map_or(desired.table.flags, |table| table.flags);
         desired.table.flags = TableFlags(found.0 & PROTECTED.0);
+        if observed.counts_cidrs() {
+            desired = desired.with_cidr_counters(policy);
+        }
         Ok(Comparison {
             groups: compare::groups(&desired, &observed),
             counted: counted::counted(&observed.counters),

@@ -1,15 +1,19 @@
 //! Reading what our rules have counted, for whoever shows it: beside the loop, and without ever changing anything.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use masq::cidr::Family;
+use masq::policy::Policy;
 use nfnetlink::Socket;
 
+use super::cidr_counts::CidrCounts;
 use super::counts::{Counts, Stand};
-use super::detect::Programs;
-use super::iptables::counted::{stand, stand_of};
+use super::detect::{Programs, legacy_tables};
+use super::iptables::counted::{cidrs_of, saved_cidrs, stand, stand_of};
 use super::iptables::exec::Runner;
+use super::iptables::save::Observed;
 use super::iptables::version::Stack;
 use super::nftables::{self, OUR_TABLE};
 
@@ -82,6 +86,30 @@ impl Reader {
         Ok(())
     }
 
+    /// The same for the counters of the CIDRs of a policy, where they are counted.
+    ///
+    /// # Errors
+    /// As [`Reader::read`].
+    pub fn read_cidrs(&mut self, place: &Place, policy: &Policy, counts: &CidrCounts) -> Result<()> {
+        let began = Instant::now();
+        let (mut cidrs, mut found) = (BTreeSet::new(), Vec::new());
+        for partition in policy.families() {
+            cidrs.extend(partition.entries().iter().map(|entry| entry.listed.text.clone()));
+            found.extend(match place {
+                Place::Table => self.ask(|socket| nftables::counted::cidrs(socket, partition))?,
+                Place::Chain { chain, programs } => match programs.stack.chosen {
+                    Stack::Nft => self.ask(|socket| cidrs_of(socket, partition, policy, chain))?,
+                    Stack::Legacy => match save(partition.family(), programs)? {
+                        Some(observed) => saved_cidrs(partition, policy, chain, &observed),
+                        None => Vec::new(),
+                    },
+                },
+            });
+        }
+        counts.record(began, cidrs, found);
+        Ok(())
+    }
+
     fn ask<T>(&mut self, read: impl FnMut(&mut Socket) -> Result<T, nfnetlink::Error>) -> Result<T> {
         let mut socket = match self.socket.take() {
             Some(socket) => socket,
@@ -95,16 +123,19 @@ impl Reader {
 }
 
 fn saved(chain: &str, programs: &Programs) -> Result<Vec<Stand>> {
-    let runner = Runner { limit: PROGRAM_LIMIT, interrupt: None };
     let mut stands = Vec::new();
     for family in Family::ALL {
-        // To ask iptables-legacy for a table makes it.
-        if super::detect::legacy_tables(family).is_none_or(|tables| !tables.iter().any(|table| table == "nat")) {
-            continue;
-        }
-        let tools = programs.tools(family, Stack::Legacy)?;
-        let observed = tools.observe(&runner).with_context(|| family.to_string())?;
-        stands.extend(stand(family, chain, &observed));
+        stands.extend(save(family, programs)?.and_then(|observed| stand(family, chain, &observed)));
     }
     Ok(stands)
+}
+
+/// The nat table of iptables-legacy, if there is one: to ask for a table makes it.
+fn save(family: Family, programs: &Programs) -> Result<Option<Observed>> {
+    if legacy_tables(family).is_none_or(|tables| !tables.iter().any(|table| table == "nat")) {
+        return Ok(None);
+    }
+    let runner = Runner { limit: PROGRAM_LIMIT, interrupt: None };
+    let tools = programs.tools(family, Stack::Legacy)?;
+    tools.observe(&runner).map(Some).with_context(|| family.to_string())
 }

@@ -23,6 +23,7 @@ pub(super) struct Flags {
     pub(super) http_bind_address: Option<SocketAddr>,
     pub(super) cleanup_on_exit: bool,
     pub(super) protect_table: bool,
+    pub(super) cidr_metrics: bool,
     /// Seconds.
     pub(super) conntrack_interval: u64,
     pub(super) version: bool,
@@ -55,6 +56,7 @@ impl Default for Flags {
             http_bind_address: Some(SocketAddr::from(([127, 0, 0, 1], 10268))),
             cleanup_on_exit: false,
             protect_table: false,
+            cidr_metrics: false,
             conntrack_interval: 10,
             version: false,
             all_generations: false,

@@ -125,6 +125,8 @@ pub struct DaemonOptions {
     pub cleanup_on_exit: bool,
     /// Make the kernel refuse other programs' changes to our table.
     pub protect_table: bool,
+    /// Count connections by CIDR.
+    pub cidr_metrics: bool,
     /// How far looks at all connections are apart at least; `None` is never to look.
     pub conntrack_interval: Option<Duration>,
     /// The words behind the flags, which the daemon does not act on.

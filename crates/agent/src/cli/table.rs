@@ -154,6 +154,15 @@ const FLAGS: &[Flag] = &[
         show: |f| f.protect_table.to_string(),
     },
     Flag {
+        name: "cidr-metrics",
+        value: None,
+        help: "count connections for each CIDR, too: one more metric, and with nftables one more set (Linux 5.12)",
+        origin: Origin::Own,
+        commands: DAEMON,
+        set: |f, v| boolean(v).map(|on| f.cidr_metrics = on),
+        show: |f| f.cidr_metrics.to_string(),
+    },
+    Flag {
         name: "conntrack-interval",
         value: Some("SECONDS"),
         help: "look at all connections at most this often, for source ports in use and stale connections; 0 is never",

@@ -24,6 +24,8 @@ pub struct Numbers {
     pub facts: Facts,
     /// What our rules have counted.
     pub counted: Vec<Counted>,
+    /// What CIDRs have counted; none where they do not count.
+    pub cidrs: BTreeMap<String, u64>,
     /// Rules of others; `None` until they have been looked at.
     pub foreign: Option<ForeignRules>,
     /// The connection table; `None` where it cannot be asked about.
@@ -82,6 +84,10 @@ impl Numbers {
             [([family, "masquerade"], counted.masqueraded as f64), ([family, "exempt"], counted.exempt as f64)]
         });
         page.family(&catalogue::CONNECTIONS, counted);
+        page.family(
+            &catalogue::CIDR_CONNECTIONS,
+            self.cidrs.iter().map(|(cidr, count)| ([cidr.as_str()], *count as f64)),
+        );
         let foreign =
             self.foreign.iter().flat_map(|ForeignRules { before, after }| [("before", before), ("after", after)]);
         page.family(&catalogue::FOREIGN_NAT_RULES, foreign.map(|(position, count)| ([position], *count as f64)));

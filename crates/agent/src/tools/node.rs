@@ -48,6 +48,7 @@ pub(super) fn open(options: &NodeOptions) -> Result<Backend> {
         choice: options.backend,
         chain: options.masq_chain.clone(),
         protect: false,
+        count_cidrs: false,
         interrupt: None,
     })
 }

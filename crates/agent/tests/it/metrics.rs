@@ -15,7 +15,7 @@ use crate::support::agent::{Agent, wait_until};
 use crate::support::engine::{ENGINES, Engine};
 use crate::support::iptables::{CHAIN, real};
 use crate::support::program::{finish, run_in};
-use crate::support::ruleset::nft;
+use crate::support::ruleset::{nft, table_text};
 use crate::support::scrape::{HTTP, Scraper};
 
 const DUAL_STACK: &str = "nonMasqueradeCIDRs: [10.0.0.0/8, 'fd00::/8']\n";
@@ -143,6 +143,64 @@ fn what_an_earlier_run_has_counted_is_not_counted_again() {
         traffic.send(7, 5);
         traffic.is_counted(&mut agent, &scraper);
     }
+}
+
+#[test]
+fn connections_are_counted_by_cidr_where_that_is_asked_for() {
+    const NESTED: &str = "nonMasqueradeCIDRs: [10.1.0.0/16, 10.0.0.0/8, 172.16.0.0/12, 'fd00::/8']\n";
+    for engine in ENGINES {
+        let lab = Lab::open().unwrap();
+        let flags = Flags { enable_ipv6: true, ..Flags::default() };
+        let agent = engine.start_with(&lab, &flags, Some(NESTED), &[HTTP, "--cidr-metrics"]);
+        let send = |destinations: &[&str]| {
+            let destinations: Vec<IpAddr> = destinations.iter().map(|text| text.parse().unwrap()).collect();
+            assert!(lab.probe_many(Host::Pod, &destinations).unwrap().iter().all(Option::is_some));
+        };
+        send(&["10.1.0.9", "10.1.1.9", "10.1.255.255", "10.0.255.255", "10.2.0.0", "fd00::99", "198.18.0.1"]);
+        let scraper = Scraper::new(&lab.node);
+        let counted = |counts: [(&str, f64); 5]| {
+            let is_so = |samples: &std::collections::BTreeMap<String, f64>| {
+                counts.iter().all(|(cidr, count)| {
+                    samples.get(&format!("ip_masq_agent_cidr_connections_total{{cidr=\"{cidr}\"}}")) == Some(count)
+                })
+            };
+            agent.wait_until(&format!("{counts:?} with {engine}"), || is_so(&scraper.samples()));
+        };
+        let [specific, wide, never, link_local, six] =
+            ["10.1.0.0/16", "10.0.0.0/8", "172.16.0.0/12", "169.254.0.0/16", "fd00::/8"];
+        counted([(specific, 3.0), (wide, 2.0), (never, 0.0), (link_local, 0.0), (six, 1.0)]);
+        // The part of 10.0.0.0/8 behind 10.1.0.0/16 is cut in two.
+        agent.write_config(&NESTED.replace("10.1.0.0/16", "10.1.0.0/16, 10.4.0.0/16"));
+        agent.wait_until("the config to be in force", || scraper.value("syncs_total{result=\"changed\"}") == Some(2.0));
+        counted([("10.4.0.0/16", 0.0), (specific, 3.0), (wide, 2.0), (never, 0.0), (six, 1.0)]);
+        assert_eq!(scraper.value("cidr_connections_total{cidr=\"198.18.0.0/15\"}"), None);
+    }
+}
+
+#[test]
+fn a_table_that_counts_by_cidr_is_in_sync_and_kept_by_a_run_without_a_good_config() {
+    let node = Namespace::open("node").unwrap();
+    let config = "nonMasqueradeCIDRs: [10.0.0.0/9, 10.128.0.0/9, 240.0.0.0/4]\n";
+    let mut agent = Agent::start_ready(&node, &[HTTP, "--cidr-metrics"], Some(config));
+    let scraper = Scraper::new(&node);
+    agent.signal(Signal::SIGHUP).unwrap();
+    agent.wait_until("another look", || scraper.value("syncs_total{result=\"in_sync\"}") >= Some(1.0));
+    assert_eq!(scraper.value("syncs_total{result=\"changed\"}"), Some(1.0));
+    let path = agent.config_path();
+    let diff = run_in(&node, &["diff", "--backend=nftables", "--config", path.to_str().unwrap()], "", |_| {});
+    assert_eq!(diff.status, Some(0), "{diff:?}");
+    nft(&node, "flush set inet ip-masq-agent cidrs-ipv4");
+    agent.wait_until("the set to be healed", || scraper.value("drifts_total{kind=\"element\"}") == Some(1.0));
+    let before = table_text(&node);
+    assert!(before.contains("cidrs-ipv4") && before.contains("240.0.0.0/4 counter"), "{before}");
+    drop(agent);
+    let next = Agent::start_ready(&node, &[HTTP, "--cidr-metrics"], Some("nonMasqueradeCIDRs: [x]\n"));
+    next.wait_for_line("the rules of an earlier run stay in force");
+    assert_eq!(table_text(&node), before);
+    drop(next);
+    let without = Agent::start_ready(&node, &[HTTP], Some(config));
+    without.wait_for_line("Kernel updated");
+    assert!(!table_text(&node).contains("cidrs-ipv4"));
 }
 
 #[test]

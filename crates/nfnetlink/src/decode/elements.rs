@@ -1,6 +1,10 @@
 //! Set elements to what a set matches.
 
+use std::collections::BTreeMap;
+
+use super::expr::{expression, expressions};
 use crate::encode::highest_key;
+use crate::expr::Expr;
 use crate::object::{Elements, Interval, Set, SetFlags};
 use crate::uapi;
 use crate::wire::Attributes;
@@ -15,6 +19,8 @@ pub(crate) struct ElementReader {
     /// Whole elements of sets that do not split intervals.
     whole: Vec<Interval>,
     catch_all: bool,
+    /// What the counters of elements stand at, by their keys, for those that have one.
+    packets: BTreeMap<u128, u64>,
 }
 
 /// Where an interval starts or ends; at the same key an end sorts before a start.
@@ -27,7 +33,14 @@ struct Edge {
 impl ElementReader {
     pub(crate) fn new(set: &Set) -> Self {
         let plain = set.flags.contains(SetFlags::INTERVAL) && !set.flags.contains(SetFlags::CONCAT);
-        Self { key_len: set.key_len, intervals: plain, edges: Vec::new(), whole: Vec::new(), catch_all: false }
+        Self {
+            key_len: set.key_len,
+            intervals: plain,
+            edges: Vec::new(),
+            whole: Vec::new(),
+            catch_all: false,
+            packets: BTreeMap::new(),
+        }
     }
 
     /// Takes the elements of one message; says `None` if one of them has no key of that length.
@@ -43,6 +56,9 @@ impl ElementReader {
             return Some(());
         }
         let key = self.key(element, uapi::NFTA_SET_ELEM_KEY)?;
+        if let Some(packets) = packets(element) {
+            self.packets.insert(key, packets);
+        }
         if self.intervals {
             let start = flags & uapi::NFT_SET_ELEM_INTERVAL_END == 0;
             self.edges.push(Edge { key, start });
@@ -63,6 +79,13 @@ impl ElementReader {
             return None;
         }
         Some(key.iter().fold(0, |number, &byte| number << 8 | u128::from(byte)))
+    }
+
+    /// The same, with what the counter of each element stands at; those without one are left out.
+    pub(crate) fn finish_counted(mut self) -> Vec<(Interval, u64)> {
+        let packets = std::mem::take(&mut self.packets);
+        let intervals = self.finish().intervals.into_iter();
+        intervals.filter_map(|interval| Some((interval, *packets.get(&interval.first)?))).collect()
     }
 
     /// What the set matches, in rising order.
@@ -89,4 +112,14 @@ impl ElementReader {
         intervals.dedup();
         Elements { intervals, catch_all: self.catch_all }
     }
+}
+
+fn packets(element: Attributes<'_>) -> Option<u64> {
+    let single = element.nested(uapi::NFTA_SET_ELEM_EXPR).map(expression);
+    let several = || element.nested(uapi::NFTA_SET_ELEM_EXPRESSIONS).map(expressions).unwrap_or_default();
+    let mut all = single.into_iter().chain(several());
+    all.find_map(|expression| match expression {
+        Expr::Counter { packets, .. } => Some(packets),
+        _ => None,
+    })
 }

@@ -7,7 +7,7 @@ use super::{Refused, Socket};
 use crate::decode::{self, ElementReader};
 use crate::error::Error;
 use crate::object::{
-    Chain, Counter, Elements, Flowtable, NamedObject, ObjectKind, ProtocolFamily, Rule, Set, Table, TableRef,
+    Chain, Counter, Elements, Flowtable, Interval, NamedObject, ObjectKind, ProtocolFamily, Rule, Set, Table, TableRef,
 };
 use crate::uapi;
 use crate::wire::{Attributes, Message, Messages, Writer};
@@ -152,6 +152,20 @@ impl Socket {
     /// See above; [`Error::Malformed`] when the set has keys of another length, or of more than
     /// 16 bytes.
     pub fn elements(&mut self, table: TableRef<'_>, set: &Set) -> Result<Dump<Elements>, Error> {
+        let (reader, generation_low16) = self.read_elements(table, set)?;
+        Ok(Dump { items: reader.finish(), generation_low16 })
+    }
+
+    /// The elements of a [counting](Set::counting) set with the packets that found each.
+    ///
+    /// # Errors
+    /// As [`Socket::elements`].
+    pub fn counted_elements(&mut self, table: TableRef<'_>, set: &Set) -> Result<Dump<Vec<(Interval, u64)>>, Error> {
+        let (reader, generation_low16) = self.read_elements(table, set)?;
+        Ok(Dump { items: reader.finish_counted(), generation_low16 })
+    }
+
+    fn read_elements(&mut self, table: TableRef<'_>, set: &Set) -> Result<(ElementReader, Option<u16>), Error> {
         let request = of(table, uapi::NFT_MSG_GETSETELEM, "dump elements");
         let body = |writer: &mut Writer| {
             writer.put_text(uapi::NFTA_SET_ELEM_LIST_TABLE, table.1);
@@ -159,7 +173,7 @@ impl Socket {
         };
         let mut reader = ElementReader::new(set);
         let generation_low16 = self.dump(request, body, |_, message| reader.read(message))?;
-        Ok(Dump { items: reader.finish(), generation_low16 })
+        Ok((reader, generation_low16))
     }
 
     /// The named counters of a table and their values.

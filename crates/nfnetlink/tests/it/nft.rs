@@ -1,6 +1,6 @@
 //! The nft program as the oracle: it reads what we print, and prints what we wrote.
 
-use nfnetlink::{Batch, Chain, Counter, Elements, Rule, Set, Socket};
+use nfnetlink::{Batch, Chain, Counter, Elements, Interval, Rule, Set, Socket, Table};
 
 use crate::support::{TABLE, in_namespace, intervals4, loaded, nft, ruleset};
 
@@ -119,4 +119,26 @@ fn long_lists_are_short_for_people_and_whole_for_nft() {
         format!("{few:#}"),
         "add element inet t s { 10.0.0.0/8, 11.0.0.0/24, 20.0.0.1-20.0.0.9, 192.168.1.7, 240.0.0.0/4 }\n"
     );
+}
+
+#[test]
+fn nft_reads_a_counting_set_as_we_print_it_and_we_read_what_it_counts() {
+    in_namespace(|| {
+        let mut socket = Socket::open().unwrap();
+        let set = Set::ipv4_intervals("s").counting();
+        let [first, second] =
+            [(10, 12), (12, 13)].map(|(from, to)| Interval { first: from << 24, last: (to << 24) - 1 });
+        let mut batch = Batch::new();
+        batch.add_table(&Table::new(TABLE.0, TABLE.1));
+        batch.add_set(TABLE, &set);
+        batch.add_elements(TABLE, &set, &[first, second]);
+        socket.commit(&batch, None).unwrap();
+        let listed = nft("list ruleset");
+        assert_eq!(socket.counted_elements(TABLE, &set).unwrap().items, [(first, 0), (second, 0)], "{listed}");
+        nft(&format!("flush ruleset\n{batch}"));
+        assert_eq!(nft("list ruleset"), listed);
+        nft("flush set inet t s\nadd element inet t s { 10.0.0.0-11.255.255.255 counter packets 5 bytes 6 }");
+        assert_eq!(socket.counted_elements(TABLE, &set).unwrap().items, [(first, 5)]);
+        assert_eq!(socket.elements(TABLE, &set).unwrap().items.intervals, [first]);
+    });
 }

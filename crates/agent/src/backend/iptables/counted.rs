@@ -1,11 +1,17 @@
 //! What the rules of our chain say of connections: the nat table sees each of them once.
 
+use std::collections::BTreeMap;
+
 use masq::cidr::Family;
+use masq::partition::Partition;
+use masq::policy::Policy;
 use nfnetlink::expr::Verdict;
 use nfnetlink::{Expr, Extension, ExtensionKind, Socket};
 
+use super::desired::{self, Rule};
 use super::node::protocol_family;
 use super::save::Observed;
+use crate::backend::cidr_counts::CidrStand;
 use crate::backend::counts::Stand;
 use crate::backend::difference::Counted;
 
@@ -36,6 +42,47 @@ pub fn stand_of(socket: &mut Socket, family: Family, chain: &str) -> Result<Stan
     // No rules are no chain of ours.
     let of = |wanted| (!rules.is_empty()).then(|| of(wanted));
     Ok(Stand { family, exempt: of(Effect::Return), masqueraded: of(Effect::Masquerade) })
+}
+
+/// What each CIDR's rule has counted, by what iptables-nft has put into our chain; nothing while the chain holds other rules.
+///
+/// # Errors
+/// As [`stand_of`].
+pub fn cidrs_of(
+    socket: &mut Socket,
+    partition: &Partition,
+    policy: &Policy,
+    chain: &str,
+) -> Result<Vec<CidrStand>, nfnetlink::Error> {
+    let table = (protocol_family(partition.family()), "nat");
+    let packets = socket.rules_of(table, chain, |rule| Some(packets(&rule)))?.items;
+    Ok(by_cidr(partition, policy, &packets))
+}
+
+/// The same by what a save says.
+pub fn saved_cidrs(partition: &Partition, policy: &Policy, chain: &str, observed: &Observed) -> Vec<CidrStand> {
+    let packets: Vec<Option<u64>> = observed.rules(chain).unwrap_or_default().iter().map(|rule| rule.packets).collect();
+    by_cidr(partition, policy, &packets)
+}
+
+/// The rules stand in the order in which they are wanted; of a CIDR that has several, one for each range of ports, the numbers are added.
+fn by_cidr(partition: &Partition, policy: &Policy, packets: &[Option<u64>]) -> Vec<CidrStand> {
+    let wanted = desired::rules(partition, &policy.masquerade);
+    if wanted.len() != packets.len() {
+        return Vec::new();
+    }
+    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+    for (rule, packets) in wanted.iter().zip(packets) {
+        let destination = match rule {
+            Rule::Return(destination) => Some(destination),
+            Rule::Masquerade { destination, .. } => destination.as_ref(),
+        };
+        if let (Some(destination), Some(packets)) = (destination, packets) {
+            *sums.entry(&destination.text).or_default() += packets;
+        }
+    }
+    let stand = |(cidr, packets): (&str, u64)| CidrStand { cidr: cidr.to_owned(), part: (0, 0), packets };
+    sums.into_iter().map(stand).collect()
 }
 
 /// What becomes of packets that a rule of ours matches.

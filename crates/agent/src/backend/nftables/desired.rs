@@ -71,9 +71,34 @@ impl Desired {
 }
 
 impl Desired {
+    /// The same with a counter for each CIDR: a set of its own, with an element for each run of addresses that the CIDR decides about,
+    /// and a rule that does nothing but look into it. The sets that decide stay as they are.
+    pub fn with_cidr_counters(mut self, policy: &Policy) -> Desired {
+        for partition in policy.families() {
+            let family = partition.family();
+            let elements = partition.intervals().iter().map(|run| Interval { first: run.first, last: run.last });
+            self.sets.push(FilledSet { set: empty_cidr_set(family), elements: elements.collect() });
+            let decides = exempt(family);
+            let place = self.rules.iter().position(|rule| rule.expressions == decides).unwrap_or_default();
+            self.rules.insert(place, rule("count by CIDR", in_set(family, &cidrs_name(family))));
+        }
+        self
+    }
+
+    /// The same without counters for CIDRs; `None` if it has none.
+    pub fn without_cidr_counters(&self) -> Option<Desired> {
+        let mut without = self.clone();
+        for family in Family::ALL {
+            let counts = in_set(family, &cidrs_name(family));
+            without.sets.retain(|filled| filled.set.name != cidrs_name(family));
+            without.rules.retain(|rule| rule.expressions != counts);
+        }
+        (without != *self).then_some(without)
+    }
+
     /// The same without IPv6; `None` if it has none.
     pub fn without_ipv6(&self) -> Option<Desired> {
-        let ours = [exempt_name(Family::Ipv6), masquerade_name(Family::Ipv6)];
+        let ours = [exempt_name(Family::Ipv6), masquerade_name(Family::Ipv6), cidrs_name(Family::Ipv6)];
         let mut without = self.clone();
         without.sets.retain(|filled| !ours.contains(&filled.set.name));
         without.counters.retain(|name| !ours.contains(name));
@@ -93,6 +118,11 @@ pub fn exempt_name(family: Family) -> String {
 /// The name of a family's counter of masqueraded connections.
 pub fn masquerade_name(family: Family) -> String {
     format!("masquerade-{}", suffix(family))
+}
+
+/// The name of a family's set that counts connections by CIDR.
+pub fn cidrs_name(family: Family) -> String {
+    format!("cidrs-{}", suffix(family))
 }
 
 fn suffix(family: Family) -> &'static str {
@@ -115,6 +145,14 @@ pub(super) fn empty_set(family: Family) -> Set {
     match family {
         Family::Ipv4 => Set::ipv4_intervals(exempt_name(family)),
         Family::Ipv6 => Set::ipv6_intervals(exempt_name(family)),
+    }
+}
+
+/// The set that counts connections by CIDR, without elements.
+pub(in crate::backend) fn empty_cidr_set(family: Family) -> Set {
+    match family {
+        Family::Ipv4 => Set::ipv4_intervals(cidrs_name(family)).counting(),
+        Family::Ipv6 => Set::ipv6_intervals(cidrs_name(family)).counting(),
     }
 }
 
@@ -156,17 +194,19 @@ fn to_local() -> Vec<Expr> {
 
 /// `ip daddr @exempt-ipv4 counter name "exempt-ipv4" return`.
 fn exempt(family: Family) -> Vec<Expr> {
+    let mut expressions = in_set(family, &exempt_name(family));
+    expressions.extend([Expr::CounterRef(exempt_name(family)), Expr::Verdict(Verdict::Return)]);
+    expressions
+}
+
+/// `ip daddr @SET`.
+fn in_set(family: Family, set: &str) -> Vec<Expr> {
     let (offset, len) = match family {
         Family::Ipv4 => (16, 4),
         Family::Ipv6 => (24, 16),
     };
     let mut expressions = is_family(family);
-    expressions.extend([
-        Expr::Payload { dreg: Register::R1, base: PayloadBase::Network, offset, len },
-        is_in(&exempt_name(family)),
-        Expr::CounterRef(exempt_name(family)),
-        Expr::Verdict(Verdict::Return),
-    ]);
+    expressions.extend([Expr::Payload { dreg: Register::R1, base: PayloadBase::Network, offset, len }, is_in(set)]);
     expressions
 }
 

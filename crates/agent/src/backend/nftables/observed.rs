@@ -7,7 +7,7 @@ use nfnetlink::{
     Table, TableFlags, TableRef,
 };
 
-use super::desired::{CHAIN, Desired, FilledSet, PROTECTED, empty_set};
+use super::desired::{CHAIN, Desired, FilledSet, PROTECTED, cidrs_name, empty_cidr_set, empty_set};
 
 /// The content of the agent's table, whoever put it there.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -85,6 +85,11 @@ impl Observed {
         }
     }
 
+    /// Whether connections are counted by CIDR.
+    pub fn counts_cidrs(&self) -> bool {
+        self.sets.iter().any(|found| Family::ALL.into_iter().any(|family| found.set.name == cidrs_name(family)))
+    }
+
     /// The rules of one chain, in order of evaluation.
     pub fn rules_of(&self, chain: &str) -> impl Iterator<Item = &Rule> {
         self.rules.iter().filter(move |rule| rule.chain == chain)
@@ -118,14 +123,15 @@ impl Observed {
 
 impl ObservedSet {
     fn is_ours(&self) -> bool {
-        Family::ALL.into_iter().any(|family| is_same_set(&self.set, &empty_set(family)))
+        let ours = |family| [empty_set(family), empty_cidr_set(family)];
+        Family::ALL.into_iter().flat_map(ours).any(|set| is_same_set(&self.set, &set))
     }
 }
 
 /// Whether a set can hold our elements and rules can read it as ours. User data is nft's own note on how to print it.
 pub(super) fn is_same_set(found: &Set, wanted: &Set) -> bool {
     // The kernel adds the flag once an element with expressions has come by; it changes nothing for elements without.
-    let flags = SetFlags(found.flags.0 & !SetFlags::EXPR.0);
+    let flags = SetFlags(found.flags.0 & !SetFlags::EXPR.0 | wanted.flags.0 & SetFlags::EXPR.0);
     found.name == wanted.name
         && Set { flags, userdata: wanted.userdata.clone(), ..found.clone() }.same_definition(wanted)
 }

@@ -25,6 +25,8 @@ pub struct OurTable {
     desired: Option<Desired>,
     /// Whether the table is to have the flags that keep other programs' hands off it.
     protect: bool,
+    /// Whether connections are to be counted by CIDR.
+    count_cidrs: bool,
 }
 
 /// How a pass ended.
@@ -43,8 +45,8 @@ impl OurTable {
     ///
     /// # Errors
     /// The kernel has no nf_tables.
-    pub fn open(protect: bool) -> Result<OurTable, Error> {
-        Ok(OurTable { nftables: Nftables::open()?, desired: None, protect })
+    pub fn open(protect: bool, count_cidrs: bool) -> Result<OurTable, Error> {
+        Ok(OurTable { nftables: Nftables::open()?, desired: None, protect, count_cidrs })
     }
 
     /// Adds what the table's counters count to these sums from now on.
@@ -54,7 +56,8 @@ impl OurTable {
 
     /// Takes a policy to keep in force from now on; answers whether that changes what the table has to hold.
     pub fn want(&mut self, policy: &Policy) -> bool {
-        let desired = Some(Desired::new(policy, self.protect));
+        let desired = Desired::new(policy, self.protect);
+        let desired = Some(if self.count_cidrs { desired.with_cidr_counters(policy) } else { desired });
         let changed = self.desired != desired;
         self.desired = desired;
         changed
@@ -79,6 +82,15 @@ impl OurTable {
             before_write(if plan.elements() > ELEMENTS_LISTENED_TO { Write::Loud } else { Write::Plain });
         };
         let mut result = self.nftables.reconcile_with(desired, look, &mut before_commit);
+        if let Err(Error::Refused(refusal)) = &result
+            && let Some(without) = desired.without_cidr_counters()
+            && let Ok(outcome) = self.nftables.reconcile_with(&without, Look::Afresh, &mut before_commit)
+        {
+            log::warn!("--cidr-metrics has no effect on this kernel, it takes Linux 5.12: {refusal}");
+            self.count_cidrs = false;
+            self.desired = Some(without);
+            return Kept { outcome: Some(outcome), failure: None, made: self.nftables.take_made() };
+        }
         if let Err(Error::Refused(_)) = &result
             && let Some(ipv4) = desired.without_ipv6()
             && let Ok(outcome) = self.nftables.reconcile_with(&ipv4, Look::Afresh, &mut before_commit)
