@@ -210,14 +210,12 @@ fn the_daemon_serves_what_was_sampled_and_looks_at_no_connection_for_whoever_ask
         let _sockets = open_connections(&lab, SocketAddr::new([198, 51, 100, 2].into(), PORT), 4);
         wait_until("four connections in the table", || entries(&lab) == 4);
         let scraper = Scraper::new(&lab.node);
-        agent.wait_until("the share of the ports", || {
-            scraper.value("ip_masq_agent_snat_port_utilization_ratio") == wanted
-        });
+        agent.wait_until("the share of the ports", || scraper.value("snat_port_utilization_ratio") == wanted);
         let page = scraper.get("/statusz?format=json").body;
         assert_eq!(page.contains("snat-ports-nearly-used-up"), wanted.is_some(), "{page}");
         agent.write_config(AFTER);
         let stale = wanted.map(|_| 4.0);
-        agent.wait_until("stale connections", || scraper.value("ip_masq_agent_stale_connections") == stale);
+        agent.wait_until("stale connections", || scraper.value("stale_connections") == stale);
     }
 }
 
