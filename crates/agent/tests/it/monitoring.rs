@@ -139,6 +139,31 @@ fn every_expression_of_alerts_and_dashboard_finds_something_in_what_the_agent_te
     assert_eq!(prometheus.rules().len(), alerts().len());
 }
 
+#[test]
+fn six_connections_over_four_ports_raise_the_alerts_of_ports_and_of_lost_connections_and_no_other() {
+    let lab = Lab::open().unwrap();
+    let _agent = Agent::start_ready(&lab.node, &["--to-ports=40000-40003", HTTP], None);
+    let (_, address) = HTTP.split_once('=').unwrap();
+    let prometheus = Prometheus::start(&lab.node, address, &monitoring("alerts.yaml"));
+    // An increase is one from a number that was seen.
+    wait_until("a first scrape", || !prometheus.query("ip_masq_agent_conntrack_drop_total").unwrap().is_empty());
+    let arrived =
+        (0..6).filter(|_| lab.probe(Host::Pod, Transport::Udp, "203.0.113.5".parse().unwrap()).unwrap().is_some());
+    assert_eq!(arrived.count(), 4);
+    let expected = [
+        "IpMasqAgentConntrackDrops firing",
+        "IpMasqAgentInsertFailed firing",
+        "IpMasqAgentSnatPortsExhausted pending",
+        "IpMasqAgentSnatPortsFillingUp pending",
+    ];
+    wait_until("the alerts to be raised", || {
+        let alerts = prometheus.query("ALERTS").unwrap();
+        let word = |alert: &Value, label: &str| alert["metric"][label].as_str().unwrap().to_owned();
+        let raised = alerts.iter().map(|alert| format!("{} {}", word(alert, "alertname"), word(alert, "alertstate")));
+        raised.collect::<BTreeSet<_>>() == expected.map(str::to_owned).into()
+    });
+}
+
 /// An alert's expression as a number that is there whether or not the alert fires.
 fn without_threshold(expression: &str) -> String {
     match expression.strip_prefix("absent(").and_then(|rest| rest.strip_suffix(')')) {
