@@ -1,6 +1,8 @@
 //! The way of a packet through the chains of one hook: which rule translates it, and which ones might.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::ptr;
 
 use masq::cidr::Family;
 
@@ -29,7 +31,7 @@ pub enum Ours {
 pub struct Way<'r> {
     /// The rule that surely settles it, unless one of `possible` does before; `None` if it goes through as it is.
     pub settled: Option<Step<'r>>,
-    /// Rules that come before and may settle it: conditions of theirs, or on the way to them, cannot be told.
+    /// Rules that come before and may settle it, each once: conditions of theirs, or on the way to them, cannot be told.
     pub possible: Vec<Step<'r>>,
     /// Whether our rules were asked.
     pub asked_ours: Answer,
@@ -73,7 +75,7 @@ impl Ruleset {
     ) -> Way<'r> {
         let family = Family::of(packet.destination);
         let assumed = Assumed { mark: packet.mark };
-        let mut walker = Walker { packet, ours, sets, assumed, way: Way::default(), steps: 0 };
+        let mut walker = Walker { packet, ours, sets, assumed, way: Way::default(), told: BTreeSet::new(), steps: 0 };
         for entry in entries.into_iter().filter(|entry| entry.table.sees(family)) {
             let passage = walker.chain(entry, entry.chain, Answer::Yes, 0);
             if passage == Passage::Over || walker.way.is_cut {
@@ -90,6 +92,8 @@ struct Walker<'r, 'p> {
     sets: &'p mut Sets<'p>,
     assumed: Assumed,
     way: Way<'r>,
+    /// The addresses of the possible rules: jumps from everywhere may lead to one of them thousands of times.
+    told: BTreeSet<usize>,
     steps: u32,
 }
 
@@ -209,7 +213,8 @@ impl<'r> Walker<'r, '_> {
         let step = Step { table: entry.table, chain, rule, is_after_ours };
         match hit {
             Answer::Yes => self.way.settled = Some(step),
-            Answer::Maybe => self.way.possible.push(step),
+            Answer::Maybe if self.told.insert(ptr::from_ref(rule).addr()) => self.way.possible.push(step),
+            Answer::Maybe => {}
             Answer::No => {}
         }
         Flow::Settled

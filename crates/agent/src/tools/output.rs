@@ -37,13 +37,18 @@ pub fn complain(text: &str) {
     let _ = write(io::stderr().lock(), text);
 }
 
-/// The text without anything that a terminal would act on: what it quotes may be a stranger's.
+/// The text without anything that a terminal would act on, or that would show it in another order: what it quotes may be a stranger's.
 pub(super) fn printable(text: &str) -> Cow<'_, str> {
-    if !text.contains(char::is_control) {
+    if !text.contains(is_acted_on) {
         return Cow::Borrowed(text);
     }
-    let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    let escape = |c: char| if is_acted_on(c) { c.escape_default().to_string() } else { c.to_string() };
     Cow::Owned(text.chars().map(escape).collect())
+}
+
+fn is_acted_on(c: char) -> bool {
+    // Marks, embeddings, overrides and isolates of Unicode's bidirectional algorithm.
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn write(mut out: impl Write, text: &str) -> io::Result<()> {

@@ -31,16 +31,29 @@ pub(super) fn tell(question: &Question, seen: &Seen, outcome: &Outcome<'_>) -> S
     ];
     let mut lines: Vec<String> =
         steps.iter().enumerate().map(|(index, (name, text))| format!("{}. {name:<12} {text}", index + 1)).collect();
-    lines.extend(outcome.notes.iter().map(|note| format!("note: {}", note_text(note, seen))));
+    let (also, notes): (Vec<_>, Vec<_>) =
+        outcome.notes.iter().partition(|note| matches!(note, Note::AlsoTranslates(_)));
+    lines.extend(notes.into_iter().map(|note| format!("note: {}", note_text(note, seen))));
+    lines.extend(first_of("note:", "rules", &also, |note| note_text(note, seen)));
     let (old, findings): (Vec<_>, Vec<_>) =
         outcome.findings.iter().partition(|finding| matches!(finding, Finding::OldTranslation(_)));
-    lines.extend(findings.into_iter().map(|finding| format!("! {}", finding_text(finding, question, outcome))));
-    lines.extend(old.iter().take(SHOWN).map(|finding| format!("! {}", finding_text(finding, question, outcome))));
-    if old.len() > SHOWN {
-        lines.push(format!("! and {} more connections like these", old.len() - SHOWN));
-    }
+    let (may, findings): (Vec<_>, Vec<_>) =
+        findings.into_iter().partition(|finding| matches!(finding, Finding::MayOverrule(_)));
+    let say = |finding: &Finding<'_>| finding_text(finding, question, outcome);
+    lines.extend(findings.into_iter().map(|finding| format!("! {}", say(finding))));
+    lines.extend(first_of("!", "rules", &may, say));
+    lines.extend(first_of("!", "connections", &old, say));
     lines.extend(seen.unseen.iter().map(|error| format!("? could not look at {error:#}")));
     lines.iter().map(|line| format!("{}\n", printable(line))).collect()
+}
+
+/// Lines about the first few of a kind, and how many more there are.
+fn first_of<T>(mark: &str, what: &str, all: &[&T], say: impl Fn(&T) -> String) -> Vec<String> {
+    let mut lines: Vec<String> = all.iter().take(SHOWN).map(|one| format!("{mark} {}", say(one))).collect();
+    if all.len() > SHOWN {
+        lines.push(format!("{mark} and {} more {what} like these", all.len() - SHOWN));
+    }
+    lines
 }
 
 fn packet(question: &Question, seen: &Seen) -> String {

@@ -61,6 +61,25 @@ fn kube_proxys_marks_are_for_services_and_no_remark() {
 }
 
 #[test]
+fn a_rule_to_which_many_ways_lead_is_told_once_and_many_rules_of_a_kind_are_counted() {
+    let (lab, _agent) = lab_with(LISTED, &[]);
+    let jumps = |to: &str| (0..10).map(|n| format!("meta length > {n} jump {to}\n")).collect::<String>();
+    let masking: String = (0..8).map(|n| format!("meta length > {n} masquerade\n")).collect();
+    let [first, second] = [jumps("second"), jumps("masking")];
+    on_node(
+        &lab,
+        &format!(
+            "nft -f - <<'END'\ntable ip stranger {{\nchain masking {{\n{masking}}}\nchain second {{\n{second}}}\nchain first {{\n{first}}}\n\
+             chain post {{\ntype nat hook postrouting priority 110\njump first\n}}\n}}\nEND\n"
+        ),
+    );
+    let (run, value) = explain(&lab, LISTED, &[POD, "192.168.7.7"]);
+    assert_eq!(kinds(&value, "findings"), ["may-be-overruled"; 8], "{}", run.stdout);
+    assert_eq!(run.stdout.matches("may decide").count(), 5, "{}", run.stdout);
+    assert!(run.stdout.contains("! and 3 more rules like these"), "{}", run.stdout);
+}
+
+#[test]
 fn what_a_pod_sends_to_everybody_ends_at_the_node() {
     let (lab, _agent) = lab_with("nonMasqueradeCIDRs: []\n", &[]);
     for destination in ["255.255.255.255", "198.51.100.255", "224.0.0.1:5353/udp"] {
