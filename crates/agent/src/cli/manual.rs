@@ -138,8 +138,8 @@ const EXPLAIN: Manual = Manual {
     about: "Says what becomes of the first packet of a connection that this node routes from SRC, a pod's address, to DST: its \
         route, the deciding CIDR, the address and port it leaves with, other programs' rules that have a say, and what the live \
         connections are. DST is an endpoint's address, not a Service's; names are not looked up. An IPv6 address with a port \
-        stands in brackets; the protocol is tcp unless given. The packet is taken to bear no mark of another program. Give it \
-        the daemon's own policy flags. With --backend, rules that our other backend left count as a stranger's. Nothing is changed.",
+        stands in brackets; the protocol is tcp unless given. The packet is taken to bear no mark, unless NAT rules on its way \
+        set one. Give it the daemon's own policy flags. With --backend, rules that our other backend left count as a stranger's. Nothing is changed.",
     exit_status: &[
         (0, "as the policy says"),
         (1, "something contradicts it"),
