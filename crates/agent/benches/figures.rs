@@ -7,6 +7,8 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::io::{BufRead, BufReader, Read, Write as _};
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -16,6 +18,7 @@ use ip_masq_agent::backend::Look;
 use ip_masq_agent::backend::nftables::Nftables;
 use ip_masq_agent::backend::nftables::desired::Desired;
 use ip_masq_agent::backend::nftables::plan::Plan;
+use ip_masq_agent::lab::link::Rtnetlink;
 use ip_masq_agent::lab::namespace::Namespace;
 use masq::config::{Config, Flags, Source};
 use masq::policy::Policy;
@@ -33,8 +36,14 @@ const IDLE: Duration = Duration::from_secs(30);
 fn main() {
     let scratch = Scratch::new();
     println!("release binary: {:.2} MB", fs::metadata(program()).unwrap().len() as f64 / 1e6);
-    let parts: [(&str, Part); 5] =
-        [("start", start), ("change", file_change), ("heal", heals), ("idle", idle), ("100000", hundred_thousand)];
+    let parts: [(&str, Part); 6] = [
+        ("start", start),
+        ("change", file_change),
+        ("heal", heals),
+        ("idle", idle),
+        ("scrape", scrapes),
+        ("100000", hundred_thousand),
+    ];
     // `cargo bench -- heal` measures one part; cargo adds a word of its own.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     for (name, part) in parts {
@@ -127,6 +136,37 @@ fn idle(scratch: &Scratch) {
         after.2 - before.2
     );
     println!("resident: {} kB now, {} kB at most", agent.status("VmRSS:"), agent.status("VmHWM:"));
+}
+
+/// Reading the metrics, and what is left of 100,000 readings.
+fn scrapes(scratch: &Scratch) {
+    let node = Namespace::open("node").unwrap();
+    let mut watch = Watch::open(&node);
+    let agent = Agent::spawn(&node, &scratch.0.join("missing"));
+    watch.wait_in_force(&desired(""));
+    let stream = node.run(|| {
+        Rtnetlink::open().unwrap().set_up("lo").unwrap();
+        TcpStream::connect((Ipv4Addr::LOCALHOST, 10268)).unwrap()
+    });
+    let mut stream = BufReader::new(stream);
+    let mut scrape = || {
+        let began = Instant::now();
+        stream.get_mut().write_all(b"GET /metrics HTTP/1.1\r\nHost: node\r\n\r\n").unwrap();
+        let (mut line, mut length) = (String::new(), 0);
+        while line != "\r\n" {
+            line.clear();
+            stream.read_line(&mut line).unwrap();
+            length = line.strip_prefix("Content-Length: ").map_or(length, |text| text.trim().parse().unwrap());
+        }
+        stream.read_exact(&mut vec![0; length]).unwrap();
+        began.elapsed()
+    };
+    report("scrape", (0..1_000).map(|_| scrape()).collect());
+    let before = agent.status("VmRSS:");
+    for _ in 0..100_000 {
+        scrape();
+    }
+    println!("resident: {before} kB became {} kB with 100,000 scrapes", agent.status("VmRSS:"));
 }
 
 /// 100,000 CIDRs: replacing them all against `nft -f`, and changing one among them.
