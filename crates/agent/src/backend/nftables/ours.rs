@@ -74,7 +74,8 @@ impl OurTable {
 
     /// Makes the table hold what is wanted, if anything is. Calls `before_write` before it changes anything.
     ///
-    /// A kernel that refuses the whole for its IPv6 part gets the IPv4 part, and the refusal is told.
+    /// A kernel that refuses the whole for its IPv6 part gets the IPv4 part, and the refusal is told; one that refuses counters for CIDRs gets the
+    /// rest.
     pub fn reconcile(&mut self, look: Look, mut before_write: impl FnMut(Write)) -> Kept {
         let mut kept = Kept::default();
         let Some(desired) = &self.desired else { return kept };
@@ -82,20 +83,25 @@ impl OurTable {
             before_write(if plan.elements() > ELEMENTS_LISTENED_TO { Write::Loud } else { Write::Plain });
         };
         let mut result = self.nftables.reconcile_with(desired, look, &mut before_commit);
-        if let Err(Error::Refused(refusal)) = &result
-            && let Some(without) = desired.without_cidr_counters()
-            && let Ok(outcome) = self.nftables.reconcile_with(&without, Look::Afresh, &mut before_commit)
-        {
-            log::warn!("--cidr-metrics has no effect on this kernel, it takes Linux 5.12: {refusal}");
-            self.count_cidrs = false;
-            self.desired = Some(without);
-            return Kept { outcome: Some(outcome), failure: None, made: self.nftables.take_made() };
+        let refusal = match &result {
+            Err(Error::Refused(refusal)) => Some(refusal.to_string()),
+            Ok(_) | Err(_) => None,
+        };
+        // Whatever it is refused for: the policy comes first, and then the counters that were asked for besides.
+        let bare = refusal.as_ref().and_then(|_| desired.without_cidr_counters());
+        if let Some(bare) = &bare {
+            result = self.nftables.reconcile_with(bare, Look::Afresh, &mut before_commit);
         }
         if let Err(Error::Refused(_)) = &result
-            && let Some(ipv4) = desired.without_ipv6()
+            && let Some(ipv4) = bare.as_ref().unwrap_or(desired).without_ipv6()
             && let Ok(outcome) = self.nftables.reconcile_with(&ipv4, Look::Afresh, &mut before_commit)
         {
             kept.failure = std::mem::replace(&mut result, Ok(outcome)).err();
+        }
+        if let (Some(refusal), Some(bare), Ok(_)) = (refusal, bare, &result) {
+            log::warn!("--cidr-metrics has no effect on this kernel, it takes Linux 5.12: {refusal}");
+            self.count_cidrs = false;
+            self.desired = Some(bare);
         }
         match result {
             Ok(outcome) => kept.outcome = Some(outcome),
