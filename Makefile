@@ -77,3 +77,4 @@ deploy-tools:
 
 clean:
 	$(CARGO) clean
+	rm -rf dist
