@@ -108,7 +108,9 @@ fn base(chain: &nfnetlink::Chain) -> Option<Base> {
     let hook = Hook::from_number(base.hook)?;
     let kind = match (base.kind.as_str(), hook) {
         ("nat", _) => Kind::Nat,
-        ("filter", Hook::Prerouting | Hook::Output) if base.priority < TRACKING => Kind::BeforeTracking,
+        ("filter", Hook::Prerouting | Hook::Output) | ("route", Hook::Output) if base.priority < TRACKING => {
+            Kind::BeforeTracking
+        }
         _ => return None,
     };
     Some(Base { kind, hook, priority: base.priority })

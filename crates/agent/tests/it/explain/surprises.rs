@@ -135,3 +135,10 @@ fn strangers_ranges_and_ports_are_told_as_far_as_they_can_be() {
     on_node(&lab, "iptables-nft -t nat -I POSTROUTING -p udp -d 192.168.7.7 -j MASQUERADE --to-ports 5000-5009");
     assert_found(&lab, LISTED, &[POD, "192.168.7.7:53/udp"], "overruled", "198.51.100.1");
 }
+
+#[test]
+fn a_chain_that_routes_anew_may_keep_packets_untracked_too() {
+    let (lab, _agent) = lab_with(LISTED, &[]);
+    on_node(&lab, "nft 'table ip stranger { chain out { type route hook output priority -300; notrack; }; }'");
+    assert_found(&lab, LISTED, &["198.51.100.9", "8.8.8.8", "--host"], "untracked", "198.51.100.9");
+}
