@@ -130,6 +130,10 @@ impl<'r> Outcome<'r> {
             outcome.notes.push(Note::TakenForHost);
         }
         match &seen.route {
+            // The kernel answers so for groups that the node has not joined, and for all of IPv6.
+            Err(_) if !seen.is_host && question.destination.address.is_multicast() => {
+                outcome.notes.push(Note::ForTheNode);
+            }
             Err(no_route) => outcome.findings.push(Finding::NoRoute(no_route.to_string())),
             Ok(_) => {
                 outcome.follow(question, policy, seen, sets);

@@ -218,7 +218,7 @@ pub(super) fn note_text(note: &Note<'_>, seen: &Seen) -> String {
             rule_text(step)
         ),
         Note::ForTheNode => {
-            "the node takes such a packet itself and forwards it to nobody, so it never comes to be masqueraded"
+            "the node takes such a packet itself, if at all, and forwards it to nobody, so it never comes to be masqueraded"
                 .to_owned()
         }
         Note::OrderUnknown => {

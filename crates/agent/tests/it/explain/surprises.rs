@@ -87,6 +87,12 @@ fn what_a_pod_sends_to_everybody_ends_at_the_node() {
         assert_eq!((run.status, kinds(&value, "notes")), (Some(0), vec!["for-the-node"]), "{}", run.stdout);
         assert_eq!(value["result"]["source"], POD, "{}", run.stdout);
     }
+    // These groups the node has not joined, or the kernel does not say.
+    for (pod, group) in [(POD, "224.0.0.251"), ("fd00:244::2", "ff02::1")] {
+        let (run, value) = explain(&lab, "nonMasqueradeCIDRs: []\n", &[pod, group]);
+        assert_eq!((run.status, kinds(&value, "notes")), (Some(0), vec!["for-the-node"]), "{}", run.stdout);
+        assert_eq!(value["result"]["fate"], "lost", "{}", run.stdout);
+    }
     // The node's own leave.
     assert_fine(&lab, "nonMasqueradeCIDRs: []\n", &["198.51.100.1", "255.255.255.255", "--host"], "198.51.100.1");
 }
