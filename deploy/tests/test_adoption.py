@@ -1,11 +1,11 @@
-"""Taking over a DaemonSet that somebody applied: what is left of the old one when the chart's is merged into it."""
+"""Taking over a DaemonSet that somebody made, here or on the way back: what is left of the old one in the merged one."""
 
 from itertools import zip_longest
 
 import pytest
 import yaml
 
-from rendering import KUBECTL, ROOT, chart, one, output
+from rendering import CI_VALUES, KUBECTL, ROOT, chart, documents, kustomize, one, output
 
 CONTAINER = "spec.template.spec.containers.0."
 
@@ -37,12 +37,28 @@ def differences(merged, ours, path=""):
 @pytest.mark.parametrize("old", SURVIVES)
 def test_nothing_of_the_old_object_is_left_but_what_the_readme_tells(old, backend, tmp_path):
     ours = one(chart(backend), "DaemonSet")
-    patch = tmp_path / "ours.yaml"
-    patch.write_text(yaml.safe_dump(ours))
-    manifest = ROOT / f"deploy/tests/old/{old}.yaml"
-    merged = output(KUBECTL, "patch", "--local", "--type=strategic", "-f", manifest, "--patch-file", patch, "-o", "yaml")
-    left = differences(by_name(yaml.safe_load(merged)), by_name(ours))
+    merged = merge(yaml.safe_load((ROOT / f"deploy/tests/old/{old}.yaml").read_text()), ours, tmp_path)
+    left = differences(by_name(merged), by_name(ours))
     assert left == SURVIVES[old]
+
+
+@pytest.mark.parametrize("case", CI_VALUES)
+def test_on_the_way_back_the_reference_gets_none_of_our_flags_and_probes(case, tmp_path):
+    ours = one(chart(case), "DaemonSet")
+    back = one(documents(kustomize("overlays/rollback")), "DaemonSet")
+    back["metadata"]["name"] = ours["metadata"]["name"]
+    agent = merge(ours, back, tmp_path)["spec"]["template"]["spec"]["containers"][0]
+    wanted = {key: value for key, value in back["spec"]["template"]["spec"]["containers"][0].items() if value is not None}
+    assert agent.keys() - wanted.keys() == {"imagePullPolicy"}
+    assert agent["image"] == wanted["image"]
+
+
+def merge(old, new, folder):
+    """What the API server makes of an object when a client that knows nothing of its history hands it another."""
+    (folder / "old.yaml").write_text(yaml.safe_dump(old))
+    (folder / "new.yaml").write_text(yaml.safe_dump(new))
+    files = ("-f", folder / "old.yaml", "--patch-file", folder / "new.yaml")
+    return yaml.safe_load(output(KUBECTL, "patch", "--local", "--type=strategic", *files, "-o", "yaml"))
 
 
 def by_name(daemonset):
