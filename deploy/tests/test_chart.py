@@ -50,6 +50,21 @@ def test_metrics_that_prometheus_cannot_reach_are_refused_with_the_remedy(versio
     assert "set httpBindAddress to 0.0.0.0 or [::]" in done.stderr
 
 
+@pytest.mark.parametrize("version", HELMS)
+@pytest.mark.parametrize("flag", ["--backend=iptables", "-http-bind-address=", "--once"])
+def test_flags_that_the_pod_would_not_survive_are_refused_with_the_remedy(flag, version):
+    done = helm(version, "template", CHART, "--set", f"extraArgs={{--resync-interval=30,{flag}}}")
+    assert done.returncode != 0
+    assert f"extraArgs: {flag} does not go with this chart: " in done.stderr
+    assert "<no value>" not in done.stderr
+
+
+@pytest.mark.parametrize("case", ["config", "pool"])
+def test_the_list_stays_when_helm_is_done_with_it(case):
+    # An empty list in the values, or no release any more, must not make agents that are still there take the defaults.
+    assert one(chart(case), "ConfigMap")["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+
+
 def test_the_image_is_the_variant_that_the_backend_needs():
     def image(*sets):
         arguments = [word for setting in sets for word in ("--set", setting)]

@@ -59,6 +59,19 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
+{{/* Refuses flags that would belie the rest of the pod: its probes, its capabilities, its running on and on. */}}
+{{- define "ip-masq-agent.checkExtraArgs" -}}
+{{- $instead := dict
+  "backend" "set the value backend, which also chooses image and capabilities"
+  "http-bind-address" "set httpBindAddress and httpPort, which the probes ask"
+  "once" "the agent would end and be started again without end" }}
+{{- range $flag := .Values.extraArgs }}
+{{- with get $instead (regexReplaceAll "^--?|=.*$" $flag "") }}
+{{- fail (printf "extraArgs: %s does not go with this chart: %s" $flag .) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* Only NET_ADMIN; iptables-legacy opens a raw socket, too. */}}
 {{- define "ip-masq-agent.capabilities" -}}
 drop:
