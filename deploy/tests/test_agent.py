@@ -71,23 +71,31 @@ def test_helm_test_fails_for_an_unknown_key_that_a_strict_agent_refuses(tmp_path
     assert done.returncode != 0 and "masqLinkLoca" in done.stdout + done.stderr, done.stdout + done.stderr
 
 
-def probed(objects, config, expected):
+def probed(objects, config, expected, *before):
     """Runs the agent of the DaemonSet as a daemon until all three probes have been answered as expected."""
     container = one(objects, "DaemonSet")["spec"]["template"]["spec"]["containers"][0]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     questions = []
     for probe, status in expected.items():
         request = container[f"{probe}Probe"]["httpGet"]
-        questions += [str(status), f"http://{request['host']}:{ports[request['port']]}{request['path']}"]
+        host = f"[{request['host']}]" if ":" in request["host"] else request["host"]
+        questions += [str(status), f"http://{host}:{ports[request['port']]}{request['path']}"]
     daemon = command(container["command"] + container["args"], config)
     probe = shlex.join([sys.executable, str(ROOT / "deploy/tests/probe.py"), *questions])
-    return in_a_namespace(f"{daemon} & agent=$!", "trap 'kill $agent; wait $agent' EXIT", probe)
+    return in_a_namespace(*before, f"{daemon} & agent=$!", "trap 'kill $agent; wait $agent' EXIT", probe)
 
 
 @pytest.mark.parametrize("case", CI_VALUES)
 def test_the_agent_answers_the_probes_of_its_pod(case, tmp_path):
     objects = chart(case)
     done = probed(objects, config_of(objects, tmp_path), {"startup": 200, "liveness": 200, "readiness": 200})
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_served_for_ipv6_it_answers_the_probes_of_a_node_that_keeps_ipv4_apart(tmp_path):
+    objects = documents(template("helm4", "--set", "httpBindAddress=[::]"))
+    apart = "echo 1 > /proc/sys/net/ipv6/bindv6only"
+    done = probed(objects, config_of(objects, tmp_path), {"startup": 200, "liveness": 200, "readiness": 200}, apart)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -59,6 +59,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
+{{/* Where the node itself asks for health. A node may take [::] for IPv6 alone (net.ipv6.bindv6only). */}}
+{{- define "ip-masq-agent.loopback" -}}
+{{- eq .Values.httpBindAddress "[::]" | ternary "::1" "127.0.0.1" }}
+{{- end }}
+
 {{/* Refuses flags that would belie the rest of the pod: its probes, its capabilities, its running on and on. */}}
 {{- define "ip-masq-agent.checkExtraArgs" -}}
 {{- $instead := dict
