@@ -2,9 +2,11 @@
 
 mod chain_name;
 mod completion;
+mod first_word;
 mod flags;
 mod go_flags;
 mod go_values;
+mod inherited;
 mod klog_table;
 mod manual;
 mod options;
@@ -18,9 +20,11 @@ use std::time::Duration;
 use masq::ports::PortRanges;
 
 pub use self::completion::completion;
+use self::first_word::FirstWord;
 use self::flags::Flags;
 pub use self::flags::{Flag, Origin};
 use self::go_flags::{Stop, Words};
+pub use self::inherited::inherited;
 pub use self::manual::{Example, Manual};
 pub use self::options::{
     BackendChoice, CheckOptions, CleanupOptions, Command, DEFAULT_CONFIG_PATH, DaemonOptions, DemoOptions,
@@ -39,10 +43,11 @@ use crate::log::LogOptions;
 /// # Errors
 /// The words are no valid usage, or a value would be refused by every kernel.
 pub fn parse(args: &[OsString]) -> Result<Command, Refusal> {
-    let tool =
-        args.first().and_then(|first| Topic::TOOLS.into_iter().find(|tool| tool.word().is_some_and(|w| first == w)));
-    let topic = tool.unwrap_or(Topic::Daemon);
-    let args = if tool.is_some() { &args[1..] } else { args };
+    let (topic, args) = match first_word::read(args) {
+        FirstWord::Topic(topic, rest) => (topic, rest),
+        FirstWord::Command(command) => return Ok(command),
+        FirstWord::Mistyped(message) => return Err(Refusal::Usage { topic: Topic::Daemon, message }),
+    };
     let mut flags = Flags::default();
     let parse = if topic == Topic::Explain { go_flags::parse_mixed } else { go_flags::parse };
     let words = match parse(topic, args, &mut flags) {

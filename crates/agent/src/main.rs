@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     if args.first().is_some_and(|first| first == DIE_WITH_PARENT) {
         return replaced(die_with_parent(args.into_iter().skip(1)));
     }
-    match cli::parse(&args) {
+    match cli::parse(&tools::running::with_flags_of_the_agent(args)) {
         Ok(Command::Daemon(options)) => daemon(*options),
         Ok(Command::Check(options)) => tools::check::run(&options),
         Ok(Command::Render(options)) => tools::render::run(&options),

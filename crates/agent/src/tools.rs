@@ -9,7 +9,7 @@ mod input;
 mod node;
 pub mod output;
 pub mod render;
-mod running;
+pub mod running;
 pub mod status;
 pub mod top;
 

@@ -105,8 +105,8 @@ const DIFF: Manual = Manual {
     summary: "say how the kernel differs from the policy",
     words: FLAGS,
     about: "Compares what the kernel holds with what the daemon would have it hold for this config and these flags, line by line; \
-        what other versions and the other backend left counts as a difference. Nothing is changed. Give it, of the flags below, \
-        those that the daemon has. Text is coloured on a terminal, unless NO_COLOR is set.",
+        what other versions and the other backend left counts as a difference. Nothing is changed. Flags that are not \
+        given are those of the daemon that runs here, if one is seen. Text is coloured on a terminal, unless NO_COLOR is set.",
     exit_status: &[(0, "in sync"), (1, "the kernel differs or the config is refused"), WRONG_USAGE, CANNOT_LOOK],
     examples: &[Example {
         purpose: "what a new config would change on this node",
@@ -118,8 +118,8 @@ const STATUS: Manual = Manual {
     summary: "show one page about this node, and what is wrong on it",
     words: FLAGS,
     about: "Shows config, backend, whether the kernel holds the policy, whether an agent is seen, other programs' rules that can \
-        change the source of what leaves, counters (nftables backend) and the connection table, and then what is wrong, with a \
-        remedy. Works with and without a running agent and changes nothing. Give it, of the flags below, those that the agent has.",
+        change the source of what leaves, counters and the connection table, and then what is wrong, with a remedy. Works with and \
+        without a running agent and changes nothing. Flags that are not given are those of the agent that runs here, if one is seen.",
     exit_status: &[
         (0, "nothing to report but notes"),
         (1, "warnings"),
@@ -139,7 +139,7 @@ const EXPLAIN: Manual = Manual {
         route, the deciding CIDR, the address and port it leaves with, other programs' rules that have a say, and what the live \
         connections are. DST is an endpoint's address, not a Service's; names are not looked up. An IPv6 address with a port \
         stands in brackets; the protocol is tcp unless given. The packet is taken to bear no mark, unless NAT rules on its way \
-        set one. Give it the daemon's own policy flags. With --backend, rules that our other backend left count as a stranger's. Nothing is changed.",
+        set one. Flags that are not given are those of the daemon that runs here, if one is seen. With --backend, rules that our other backend left count as a stranger's. Nothing is changed.",
     exit_status: &[
         (0, "as the policy says"),
         (1, "something contradicts it"),
@@ -162,8 +162,8 @@ const TOP: Manual = Manual {
         there are, or for each source, a pod most often, how many connections it has; and how fast new ones come. On a terminal \
         the table is live, and d, s, u, n and a choose what it shows and in which order; q ends it. With --once, or without a \
         terminal, one table is printed after one interval. With -o json there is one document per line. Connections of protocols \
-        without ports, pings among them, are not counted. Works without a running agent; give it the daemon's --to-ports and \
-        --config. Nothing is changed.",
+        without ports, pings among them, are not counted. Works without a running agent; where one is seen, its --to-ports and \
+        config hold if none are given. Nothing is changed.",
     exit_status: &[
         (0, "fine"),
         (1, "with one table: 80 % or more of the ports to a destination are in use"),

@@ -1,9 +1,10 @@
 //! Agents that run in the network namespace of the caller, as far as /proc shows them.
 
+use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::cli::Topic;
+use crate::cli::{self, Topic};
 
 /// The name of the program, ours and the reference's, as the kernel keeps it.
 const NAME: &str = "ip-masq-agent";
@@ -15,6 +16,42 @@ pub(super) struct Running {
     pub pid: u32,
     /// The words of its command line, the program's own name included.
     pub words: Vec<String>,
+}
+
+/// A tool's words with the flags of the agent that runs here put before the tool's own: without them it would hold another policy
+/// against the kernel than the agent does. Where no agent is seen, or several, nothing is put there.
+///
+/// The config is the file that the agent sees, which in a container is another one than the node's of the same name.
+pub fn with_flags_of_the_agent(args: Vec<OsString>) -> Vec<OsString> {
+    let Some((word, own)) = args.split_first() else { return args };
+    let tool = [Topic::Status, Topic::Diff, Topic::Explain, Topic::Top]
+        .into_iter()
+        .find(|tool| tool.word().is_some_and(|w| word == w));
+    let Some(tool) = tool else { return args };
+    let agents = agents();
+    let [agent] = agents.as_slice() else { return args };
+    let mut all = vec![word.clone()];
+    all.extend(cli::inherited(tool, &agent.flags(), |path| agent.sees(path)));
+    all.extend_from_slice(own);
+    all
+}
+
+impl Running {
+    fn flags(&self) -> Vec<OsString> {
+        self.words.iter().skip(1).map(OsString::from).collect()
+    }
+
+    /// The path by which the caller gets at a file of the agent's; `None` if there is none.
+    fn sees(&self, path: &Path) -> Option<PathBuf> {
+        let process = Path::new("/proc").join(self.pid.to_string());
+        let namespaces = [process.join("ns/mnt"), PathBuf::from("/proc/thread-self/ns/mnt")].map(fs::read_link);
+        let path = match namespaces {
+            [Ok(theirs), Ok(ours)] if theirs != ours => process.join("root").join(path.strip_prefix("/").ok()?),
+            // A path that is not absolute begins where the agent was started.
+            _ => process.join("cwd").join(path),
+        };
+        path.exists().then_some(path)
+    }
 }
 
 /// The agents in this network namespace, in order of their ids. None that is hidden, as in a container without the node's processes,
@@ -46,8 +83,9 @@ fn agent_words(process: &Path) -> Option<Vec<String>> {
 
 fn words(process: &Path) -> Vec<String> {
     let line = fs::read(process.join("cmdline")).unwrap_or_default();
-    let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
-    words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+    // Each word ends with a zero, and one in between may be empty.
+    let line = line.strip_suffix(&[0]).unwrap_or(&line);
+    line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
 fn is_tool(words: &[String]) -> bool {

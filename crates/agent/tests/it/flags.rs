@@ -87,6 +87,22 @@ fn what_the_reference_takes_is_taken_and_ignored_words_are_warned_about_one_by_o
 }
 
 #[test]
+fn a_mistyped_tool_starts_no_daemon() {
+    for (word, meant) in [("statu", "status"), ("explian", "explain"), ("Check", "check"), ("stop", "top")] {
+        let run = run(&[word]);
+        assert_eq!(run.status, Some(2), "{run:?}");
+        assert!(run.stderr.starts_with(&format!("there is no tool {word:?}; did you mean {meant}?")), "{run:?}");
+    }
+}
+
+#[test]
+fn help_and_version_may_be_asked_for_without_dashes() {
+    assert!(run(&["help"]).stderr.starts_with("Usage of ip-masq-agent:\n"));
+    assert!(run(&["help", "explain"]).stdout.starts_with("Usage of ip-masq-agent explain:\n"));
+    assert_eq!(run(&["version"]).stdout, run(&["--version"]).stdout);
+}
+
+#[test]
 fn the_log_begins_with_the_version_and_every_flag_in_order() {
     let run = run(&["--once", "--config=/nonexistent/ip-masq-agent", "--masq-chain=A\\B", "-v=1"]);
     let messages: Vec<&str> = run.stderr.lines().map(|line| line.split_once("] ").unwrap().1).collect();

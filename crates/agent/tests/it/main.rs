@@ -16,6 +16,7 @@ mod flood;
 mod heal;
 mod health;
 mod http;
+mod inherited;
 mod iptables;
 mod lab;
 mod log;

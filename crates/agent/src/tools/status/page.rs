@@ -86,6 +86,7 @@ fn agents(agents: &[Running]) -> String {
     let one = |Running { pid, words }: &Running| format!("seen as process {pid} ({})", words.join(" "));
     match agents {
         [] => "not seen among the processes that can be seen from here".to_owned(),
+        [agent] => format!("{}; its flags hold here, too, where none are given", one(agent)),
         agents => agents.iter().map(one).collect::<Vec<_>>().join("; "),
     }
 }
