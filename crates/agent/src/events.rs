@@ -81,6 +81,9 @@ pub struct Events {
 const SIGNALS: [Signal; 6] =
     [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGWINCH];
 
+/// Those that end it.
+const ENDING: [Signal; 2] = [Signal::SIGTERM, Signal::SIGINT];
+
 /// A source that never runs dry is left after this many events, so that the loop turns; poll reports the rest at once.
 const EVENTS_PER_WAKEUP: usize = 1024;
 
@@ -92,21 +95,21 @@ impl Events {
     pub fn open(config_path: &Path) -> Result<Events> {
         let signals: SigSet = SIGNALS.into_iter().collect();
         signals.thread_block().context("cannot block signals")?;
-        let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         Ok(Events {
-            signals: SignalFd::with_flags(&signals, flags).context("cannot open a signal descriptor")?,
+            signals: signal_descriptor(&signals)?,
             monitor: None,
             config_path: config_path.to_owned(),
             config: None,
         })
     }
 
-    /// A descriptor that becomes readable when a signal has come in.
+    /// A descriptor that becomes readable when a signal asks the daemon to end: the only ones for which a pass is broken off. To begin
+    /// with something else, like a new config, it waits until the kernel is in order.
     ///
     /// # Errors
     /// The process is out of file descriptors.
     pub fn interrupt(&self) -> Result<OwnedFd> {
-        self.signals.as_fd().try_clone_to_owned().context("cannot duplicate the signal descriptor")
+        signal_descriptor(&ENDING.into_iter().collect()).map(OwnedFd::from)
     }
 
     /// Starts to listen to the kernel's notices, unless that is done. To be called before the kernel is first read.
@@ -200,6 +203,11 @@ impl Events {
             Err(error) => Err(error).context("cannot wait for events"),
         }
     }
+}
+
+fn signal_descriptor(signals: &SigSet) -> Result<SignalFd> {
+    let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
+    SignalFd::with_flags(signals, flags).context("cannot open a signal descriptor")
 }
 
 /// Which sources have something to tell. The kernel's notices are asked for in any case.

@@ -84,6 +84,24 @@ fn a_program_that_hangs_does_not_keep_the_daemon_from_ending() {
 }
 
 #[test]
+fn only_a_signal_that_ends_the_daemon_breaks_a_pass_off() {
+    let node = Node::new(Stack::Nft);
+    let (started, go) = (node.programs.join("started"), node.programs.join("go"));
+    let wait = format!("for i in $(/usr/bin/seq 500); do [ ! -e {} ] || break; /bin/sleep 0.02; done", go.display());
+    node.script("iptables-restore", &format!("echo > {}\n{wait}\nexec \"$REAL\" \"$@\"", started.display()));
+    let mut daemon = node.start_daemon(&[], "");
+    wait_until("the program to be at work", || started.exists());
+    for signal in [Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGWINCH] {
+        daemon.signal(signal).unwrap();
+    }
+    fs::write(go, "").unwrap();
+    daemon.wait_for_log(|line| line.contains("SIGHUP: reading config and kernel anew"), PATIENCE).unwrap();
+    let log = daemon.log();
+    assert!(!log.iter().any(|line| line.contains("Cannot program the kernel")), "{log:#?}");
+    assert!(has_default_rules(&node));
+}
+
+#[test]
 fn the_daemon_leaves_no_zombies_and_starts_nothing_while_nothing_happens() {
     let node = Node::new(Stack::Nft);
     node.note_calls();
