@@ -146,11 +146,8 @@ impl Board {
         let facts = self.facts();
         let Some(place) = &facts.rules_at else { return };
         // What cannot be read now stays as it was: a sum of less than there is, but never a wrong one.
-        let result = reader.read(place, &self.counts).and_then(|()| match &facts.counted_by {
-            Some(policy) => reader.read_cidrs(place, policy, &self.cidr_counts),
-            None => Ok(()),
-        });
-        if let Err(error) = result {
+        let by_cidr = facts.counted_by.as_deref().map(|policy| (policy, &self.cidr_counts));
+        if let Err(error) = reader.read(place, &self.counts, by_cidr) {
             log::debug!("Cannot read what the rules have counted: {error:#}");
         }
     }

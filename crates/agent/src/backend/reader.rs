@@ -1,17 +1,17 @@
 //! Reading what our rules have counted, for whoever shows it: beside the loop, and without ever changing anything.
 
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use masq::cidr::Family;
+use masq::partition::Partition;
 use masq::policy::Policy;
 use nfnetlink::Socket;
 
-use super::cidr_counts::CidrCounts;
+use super::cidr_counts::{CidrCounts, CidrStand};
 use super::counts::{Counts, Stand};
 use super::detect::{Programs, legacy_tables};
-use super::iptables::counted::{cidrs_of, saved_cidrs, stand, stand_of};
+use super::iptables::counted::RuleCounts;
 use super::iptables::exec::Runner;
 use super::iptables::save::Observed;
 use super::iptables::version::Stack;
@@ -58,6 +58,12 @@ impl Place {
     }
 }
 
+/// What was found at one time.
+struct Reading {
+    stands: Vec<Stand>,
+    cidrs: Result<Vec<CidrStand>>,
+}
+
 /// Reads the counters in the network namespace of the thread that made it.
 #[derive(Debug, Default)]
 pub struct Reader {
@@ -65,49 +71,47 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Adds what has been counted since the last time to the sums.
+    /// Adds what has been counted since the last time to the sums, and where a policy is given, to those by its CIDRs.
     ///
     /// # Errors
     /// The kernel or a program refuses, or others change the ruleset faster than it can be read.
-    pub fn read(&mut self, place: &Place, counts: &Counts) -> Result<()> {
+    pub fn read(&mut self, place: &Place, counts: &Counts, by_cidr: Option<(&Policy, &CidrCounts)>) -> Result<()> {
         let began = Instant::now();
-        let stands = match place {
-            Place::Table => {
-                self.ask(|socket| Ok(nftables::counted::stands(&socket.counters(OUR_TABLE)?.items)))?.to_vec()
-            }
-            Place::Chain { chain, programs } => match programs.stack.chosen {
-                Stack::Nft => {
-                    self.ask(|socket| Family::ALL.map(|family| stand_of(socket, family, chain)).into_iter().collect())?
-                }
-                Stack::Legacy => saved(chain, programs)?,
-            },
+        let policy = by_cidr.map(|(policy, _)| policy);
+        let Reading { stands, cidrs } = match place {
+            Place::Table => self.table(policy)?,
+            Place::Chain { chain, programs } => self.chain(chain, programs, policy)?,
         };
         counts.record(began, &stands);
+        if let Some((policy, counts)) = by_cidr {
+            let entries = policy.families().flat_map(Partition::entries);
+            counts.record(began, entries.map(|entry| entry.listed.text.clone()).collect(), cidrs?);
+        }
         Ok(())
     }
 
-    /// The same for the counters of the CIDRs of a policy, where they are counted.
-    ///
-    /// # Errors
-    /// As [`Reader::read`].
-    pub fn read_cidrs(&mut self, place: &Place, policy: &Policy, counts: &CidrCounts) -> Result<()> {
-        let began = Instant::now();
-        let (mut cidrs, mut found) = (BTreeSet::new(), Vec::new());
-        for partition in policy.families() {
-            cidrs.extend(partition.entries().iter().map(|entry| entry.listed.text.clone()));
-            found.extend(match place {
-                Place::Table => self.ask(|socket| nftables::counted::cidrs(socket, partition))?,
-                Place::Chain { chain, programs } => match programs.stack.chosen {
-                    Stack::Nft => self.ask(|socket| cidrs_of(socket, partition, policy, chain))?,
-                    Stack::Legacy => match save(partition.family(), programs)? {
-                        Some(observed) => saved_cidrs(partition, policy, chain, &observed),
-                        None => Vec::new(),
-                    },
-                },
-            });
+    fn table(&mut self, policy: Option<&Policy>) -> Result<Reading> {
+        let stands = self.ask(|socket| Ok(nftables::counted::stands(&socket.counters(OUR_TABLE)?.items)))?.to_vec();
+        let partitions = policy.into_iter().flat_map(Policy::families);
+        let parts = partitions.map(|partition| self.ask(|socket| nftables::counted::cidrs(socket, partition)));
+        Ok(Reading { stands, cidrs: parts.collect::<Result<Vec<_>>>().map(|parts| parts.concat()) })
+    }
+
+    /// Both come from one look at the rules: of thousands of them the kernel takes its time to tell.
+    fn chain(&mut self, chain: &str, programs: &Programs, policy: Option<&Policy>) -> Result<Reading> {
+        let (mut stands, mut cidrs) = (Vec::new(), Vec::new());
+        for family in Family::ALL {
+            let rules = match programs.stack.chosen {
+                Stack::Nft => Some(self.ask(|socket| RuleCounts::ask(socket, family, chain))?),
+                Stack::Legacy => save(family, programs)?.map(|observed| RuleCounts::of_save(family, chain, &observed)),
+            };
+            let Some(rules) = rules else { continue };
+            stands.extend(rules.stand);
+            if let Some((policy, partition)) = policy.and_then(|policy| Some((policy, policy.family(family)?))) {
+                cidrs.extend(rules.by_cidr(partition, policy));
+            }
         }
-        counts.record(began, cidrs, found);
-        Ok(())
+        Ok(Reading { stands, cidrs: Ok(cidrs) })
     }
 
     fn ask<T>(&mut self, read: impl FnMut(&mut Socket) -> Result<T, nfnetlink::Error>) -> Result<T> {
@@ -120,14 +124,6 @@ impl Reader {
         self.socket = Some(socket);
         Ok(found)
     }
-}
-
-fn saved(chain: &str, programs: &Programs) -> Result<Vec<Stand>> {
-    let mut stands = Vec::new();
-    for family in Family::ALL {
-        stands.extend(save(family, programs)?.and_then(|observed| stand(family, chain, &observed)));
-    }
-    Ok(stands)
 }
 
 /// The nat table of iptables-legacy, if there is one: to ask for a table makes it.

@@ -1,5 +1,6 @@
 //! Metrics as text, in the Prometheus format or in OpenMetrics.
 
+use std::borrow::Cow;
 use std::fmt::{Display, Write};
 
 use super::catalogue::{Kind, Metric};
@@ -125,8 +126,12 @@ fn without<'n>(name: &'n str, suffix: &str) -> &'n str {
 }
 
 /// Both formats escape the same three characters in the values of labels.
-fn escaped(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+fn escaped(value: &str) -> Cow<'_, str> {
+    if value.contains(['\\', '"', '\n']) {
+        value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n").into()
+    } else {
+        value.into()
+    }
 }
 
 #[cfg(test)]

@@ -32,37 +32,40 @@ pub fn counted(family: Family, chain: &str, observed: &Observed) -> Option<Count
     Some(Counted { family, exempt: exempt?, masqueraded: masqueraded? })
 }
 
-/// What the kernel says of the rules that iptables-nft has put into our chain.
-///
-/// # Errors
-/// The kernel refuses, or the chain changes meanwhile.
-pub fn stand_of(socket: &mut Socket, family: Family, chain: &str) -> Result<Stand, nfnetlink::Error> {
-    let rules = socket.rules_of((protocol_family(family), "nat"), chain, |rule| (effect(&rule), packets(&rule)))?.items;
-    let of = |wanted| rules.iter().filter(|(effect, _)| *effect == Some(wanted)).map(|(_, packets)| packets).sum();
-    // No rules are no chain of ours.
-    let of = |wanted| (!rules.is_empty()).then(|| of(wanted));
-    Ok(Stand { family, exempt: of(Effect::Return), masqueraded: of(Effect::Masquerade) })
+/// What the rules of our chain in one family have counted.
+#[derive(Debug)]
+pub struct RuleCounts {
+    /// What they come to; `None` where that is not known.
+    pub stand: Option<Stand>,
+    /// Those of each rule, in order; `None` for one that was printed without its counter.
+    packets: Vec<Option<u64>>,
 }
 
-/// What each CIDR's rule has counted, by what iptables-nft has put into our chain; nothing while the chain holds other rules.
-///
-/// # Errors
-/// As [`stand_of`].
-pub fn cidrs_of(
-    socket: &mut Socket,
-    partition: &Partition,
-    policy: &Policy,
-    chain: &str,
-) -> Result<Vec<CidrStand>, nfnetlink::Error> {
-    let table = (protocol_family(partition.family()), "nat");
-    let packets = socket.rules_of(table, chain, |rule| Some(packets(&rule)))?.items;
-    Ok(by_cidr(partition, policy, &packets))
-}
+impl RuleCounts {
+    /// What the kernel says of the rules that iptables-nft has put there.
+    ///
+    /// # Errors
+    /// The kernel refuses, or the chain changes meanwhile.
+    pub fn ask(socket: &mut Socket, family: Family, chain: &str) -> Result<RuleCounts, nfnetlink::Error> {
+        let table = (protocol_family(family), "nat");
+        let rules = socket.rules_of(table, chain, |rule| (effect(&rule), packets(&rule)))?.items;
+        let of = |wanted| rules.iter().filter(|(effect, _)| *effect == Some(wanted)).map(|(_, packets)| packets).sum();
+        // No rules are no chain of ours.
+        let of = |wanted| (!rules.is_empty()).then(|| of(wanted));
+        let stand = Stand { family, exempt: of(Effect::Return), masqueraded: of(Effect::Masquerade) };
+        Ok(RuleCounts { stand: Some(stand), packets: rules.iter().map(|(_, packets)| Some(*packets)).collect() })
+    }
 
-/// The same by what a save says.
-pub fn saved_cidrs(partition: &Partition, policy: &Policy, chain: &str, observed: &Observed) -> Vec<CidrStand> {
-    let packets: Vec<Option<u64>> = observed.rules(chain).unwrap_or_default().iter().map(|rule| rule.packets).collect();
-    by_cidr(partition, policy, &packets)
+    /// What a save says.
+    pub fn of_save(family: Family, chain: &str, observed: &Observed) -> RuleCounts {
+        let packets = observed.rules(chain).unwrap_or_default().iter().map(|rule| rule.packets).collect();
+        RuleCounts { stand: stand(family, chain, observed), packets }
+    }
+
+    /// What each CIDR's rule has counted; nothing while the chain holds other rules.
+    pub fn by_cidr(&self, partition: &Partition, policy: &Policy) -> Vec<CidrStand> {
+        by_cidr(partition, policy, &self.packets)
+    }
 }
 
 /// The rules stand in the order in which they are wanted; of a CIDR that has several, one for each range of ports, the numbers are added.

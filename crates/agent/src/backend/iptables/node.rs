@@ -7,7 +7,7 @@ use masq::cidr::Family;
 use nfnetlink::expr::{Expr, Verdict};
 use nfnetlink::{Batch, Generation, ProtocolFamily, Rule, Socket};
 
-use super::counted::stand_of;
+use super::counted::RuleCounts;
 use super::exec::Runner;
 use super::leftovers::{Leftovers, Scope};
 use super::plan::Plan;
@@ -54,7 +54,7 @@ impl Node {
         let (Stack::Nft, Some(socket)) = (self.programs.stack.chosen, &mut self.socket) else { return };
         let began = Instant::now();
         // What cannot be read is as old as the last look, some milliseconds.
-        if let Ok(stand) = stand_of(socket, family, chain) {
+        if let Ok(RuleCounts { stand: Some(stand), .. }) = RuleCounts::ask(socket, family, chain) {
             self.counts.record(began, &[stand]);
         }
     }
