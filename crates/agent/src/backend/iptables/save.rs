@@ -36,7 +36,7 @@ impl Observed {
     pub fn parse_table(text: &str, wanted: &str) -> Observed {
         let mut observed = Observed::default();
         let mut within = Section::Outside;
-        for line in text.lines() {
+        for line in lines(text) {
             match (line.split_at_checked(1), within) {
                 (Some(("#", remark)), _) if is_incompatible(remark) => observed.is_incomplete = true,
                 (Some(("*", table)), _) => within = if table == wanted { Section::Wanted } else { Section::Outside },
@@ -55,7 +55,7 @@ impl Observed {
 
     /// Reads what `iptables -t nat -S CHAIN` printed, and adds it to what is known.
     pub fn read_listing(&mut self, listing: &str) {
-        for line in listing.lines() {
+        for line in lines(listing) {
             match line.strip_prefix("-P ").or_else(|| line.strip_prefix("-N ")) {
                 Some(chain) => {
                     let name = chain.split(' ').next().unwrap_or_default();
@@ -94,8 +94,21 @@ impl Observed {
 
 /// How many rules of others than the agent a save of any tables holds.
 pub fn strangers_rules(text: &str) -> usize {
-    let rules = text.lines().filter_map(|line| line.strip_prefix("-A ")?.split_once(' '));
+    let rules = lines(text).filter_map(|line| line.strip_prefix("-A ")?.split_once(' '));
     rules.filter(|(_, words)| !is_of_the_agent(&SavedRule::parse(words))).count()
+}
+
+/// The lines of a save. What stands in quotes may hold line breaks, as a comment with one does: it is a part of its line.
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    let lines = text.split(move |letter| {
+        let ends = letter == '\n' && !is_quoted;
+        is_quoted ^= letter == '"' && !is_escaped;
+        is_escaped = letter == '\\' && !is_escaped;
+        ends
+    });
+    // What follows the last line break is no line, if it is nothing.
+    lines.filter(|line| !line.is_empty())
 }
 
 fn is_of_the_agent(rule: &SavedRule) -> bool {
@@ -157,6 +170,16 @@ COMMIT
             comment::MASQUERADE
         );
         assert_eq!(strangers_rules(&text), 1);
+    }
+
+    #[test]
+    fn a_line_break_in_a_comment_ends_no_line() {
+        let text = "*nat\n:C - [0:0]\n-A C -m comment --comment \"a \\\" b\n-A C -j DROP\nCOMMIT\" -j RETURN\n-A C -j ACCEPT\nCOMMIT\n";
+        let observed = Observed::parse(text);
+        let targets: Vec<_> = observed.rules("C").unwrap().iter().map(|rule| rule.target.name.as_deref()).collect();
+        assert_eq!(targets, [Some("RETURN"), Some("ACCEPT")]);
+        assert_eq!(observed.rules("C").unwrap()[0].comment(), Some("a \" b\n-A C -j DROP\nCOMMIT"));
+        assert!(!observed.is_incomplete);
     }
 
     #[test]

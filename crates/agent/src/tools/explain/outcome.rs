@@ -278,11 +278,13 @@ impl<'r> Outcome<'r> {
     fn judge_mark(&mut self, way: &Way<'r>, marked: &Way<'r>, seen: &Seen) {
         let is_new = |step: &&Step<'r>| !way.settled.iter().chain(&way.possible).any(|known| known == *step);
         let decides = |step: &&Step<'r>| {
-            // kube-proxy marks what goes through a Service, and the question is about an endpoint.
-            let is_services = Owner::of(step.table, step.chain, step.rule) == Owner::KubeProxy;
-            !is_services && self.settled(&Way { settled: Some(**step), ..Way::default() }, seen).0 != self.fate
+            // These mark what goes through a Service or a host port, and the question is about an endpoint.
+            let owner = Owner::of(step.table, step.chain, step.rule);
+            !matches!(owner, Owner::KubeProxy | Owner::CniPortmap)
+                && self.settled(&Way { settled: Some(**step), ..Way::default() }, seen).0 != self.fate
         };
         let found = marked.possible.iter().chain(&marked.settled).filter(is_new).find(decides).copied();
+        self.is_certain &= found.is_none();
         self.notes.extend(found.map(Note::MarkDecides));
     }
 

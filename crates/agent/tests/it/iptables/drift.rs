@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use ip_masq_agent::backend::iptables::render;
 use ip_masq_agent::backend::iptables::version::Stack;
 use masq::cidr::Family;
 use masq::config::{Config, Flags};
@@ -175,4 +176,36 @@ fn a_base_chain_in_our_name_is_replaced_if_it_was_ours_and_named_with_the_remedy
     node.shell(&format!("iptables -t nat -F; iptables -t nat -X; {base}"));
     assert_eq!(opened.changes().len(), 2, "chain and jump");
     assert_eq!(node.save(Family::Ipv4), ruleset("save4-default"));
+}
+
+#[test]
+fn a_line_break_in_a_strangers_comment_passes_for_no_rule_of_ours() {
+    for stack in Stack::ALL {
+        let node = Node::new(stack);
+        let comment = format!("a\n-A POSTROUTING {}\nCOMMIT", render::jump(CHAIN));
+        node.run(&[
+            "iptables",
+            "-t",
+            "nat",
+            "-A",
+            "POSTROUTING",
+            "-d",
+            "203.0.113.7",
+            "-m",
+            "comment",
+            "--comment",
+            &comment,
+            "-j",
+            "RETURN",
+        ]);
+        let mut opened = node.open(CHAIN);
+        assert!(!opened.want(&default_policy()).changes().is_empty(), "{stack}");
+        let saved = node.try_run(&["iptables", "-t", "nat", "-S", "POSTROUTING"]).unwrap();
+        assert_eq!(
+            saved.matches("MASQ-AGENT chain\" -m addrtype ! --dst-type LOCAL -j IP-MASQ-AGENT").count(),
+            1,
+            "{saved}"
+        );
+        assert_eq!(opened.changes(), Vec::<String>::new(), "{stack}");
+    }
 }
