@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[3]
 ARCH = subprocess.run(["dpkg", "--print-architecture"], capture_output=True, text=True, check=True).stdout.strip()
 DEB = ROOT / "dist" / ARCH / "ip-masq-agent.deb"
 RPM = DEB.with_suffix(".rpm")
-DEBIAN = ROOT / "dist" / ARCH / "debian-systemd.tar"
+DEBIAN = ROOT / "dist" / ARCH / "debian-node.tar"
 
 # The scale of systemd-analyze goes from 0, which may do nothing, to 10. What is left is the network and its administration.
 EXPOSURE = 2.0
@@ -192,6 +192,43 @@ def test_its_life_on_a_node_from_installation_to_purge(machine):
     assert not config.parent.exists()
     left = run("find", machine.root / "etc", machine.root / "usr", machine.root / "var", "-name", "*ip-masq-agent*")
     assert left == ""
+
+
+@pytest.mark.parametrize("stack", ["nft", "legacy"])
+def test_with_the_drop_in_of_its_documentation_it_serves_iptables_until_it_is_removed(machine, stack):
+    def chains():
+        return machine.call(f"iptables-{stack}-save", "-t", "nat")
+
+    for family in ("iptables", "ip6tables"):
+        machine.call("update-alternatives", "--set", family, f"/usr/sbin/{family}-{stack}")
+    machine.call("dpkg", "--install", "/package.deb")
+    assert "10.0.0.0/8" in machine.table()
+    (machine.root / "etc/default/ip-masq-agent").write_text('FLAGS="--backend=iptables --masq-chain=IP-MASQ"\n')
+    drop_ins = "/etc/systemd/system/ip-masq-agent.service.d"
+    machine.call("mkdir", "--parents", drop_ins)
+    machine.call("cp", "/usr/share/doc/ip-masq-agent/examples/iptables.conf", drop_ins)
+    machine.call("systemctl", "daemon-reload")
+    machine.call("systemctl", "restart", "ip-masq-agent")
+    assert "-A IP-MASQ -d 10.0.0.0/8 " in chains(), machine.call("journalctl", "-u", "ip-masq-agent")
+    assert "No such file or directory" in machine.table(), "the other backend's rules are gone"
+
+    config = machine.root / "etc/config/ip-masq-agent"
+    config.write_text("nonMasqueradeCIDRs:\n  - 100.64.0.0/10\n")
+    eventually(lambda: "-A IP-MASQ -d 100.64.0.0/10 " in chains(), "the edited config is in force")
+
+    machine.call("dpkg", "--remove", "ip-masq-agent")
+    assert "IP-MASQ" not in chains(), "a removal takes the rules along, whatever the chain is called"
+    machine.call("dpkg", "--purge", "ip-masq-agent")
+    machine.call("rm", "--recursive", drop_ins)
+
+
+def test_without_its_files_the_service_runs_with_the_defaults(machine):
+    machine.call("dpkg", "--install", "/package.deb")
+    machine.call("rm", "--recursive", "/etc/config", "/etc/default/ip-masq-agent")
+    machine.call("systemctl", "restart", "ip-masq-agent")
+    assert machine.property("ActiveState") == "active", machine.call("journalctl", "-u", "ip-masq-agent")
+    assert "10.0.0.0/8" in machine.table()
+    machine.call("dpkg", "--purge", "ip-masq-agent")
 
 
 def test_a_daemon_that_hangs_is_replaced(machine):
