@@ -50,6 +50,7 @@ def test_the_package_holds_what_a_node_needs(unpacked):
         "usr/sbin/ip-masq-agent",
         "usr/share/bash-completion/completions/ip-masq-agent",
         "usr/share/doc/ip-masq-agent/NEWS.md",
+        "usr/share/doc/ip-masq-agent/THIRD-PARTY.txt",
         "usr/share/doc/ip-masq-agent/changelog.Debian.gz",
         "usr/share/doc/ip-masq-agent/copyright",
         "usr/share/doc/ip-masq-agent/examples/iptables.conf",
@@ -62,6 +63,16 @@ def test_the_package_holds_what_a_node_needs(unpacked):
     assert len(unit) == 1
     assert files - unit == expected
     assert "completion" in (unpacked / "usr/share/zsh/vendor-completions/_ip-masq-agent").read_text()
+
+
+def test_both_packages_tell_whose_work_is_in_the_program(unpacked):
+    told = (unpacked / "usr/share/doc/ip-masq-agent/THIRD-PARTY.txt").read_text()
+    for title in ("rustix [0-9.]+: ", "nix [0-9.]+: MIT$", "GNU C Library, LGPL"):
+        assert re.search(title, told, re.MULTILINE), title
+    crates = re.findall("^=+\n(.*) [0-9.]+: .*\n=+\n\n(.*)", told, re.MULTILINE)
+    assert len(crates) > 20 and all(text for _, text in crates)
+    listed = run("rpm", "--query", "--list", "--package", RPM).splitlines()
+    assert "/usr/share/licenses/ip-masq-agent/THIRD-PARTY.txt" in listed
 
 
 def test_the_config_it_brings_is_good_and_means_the_defaults(unpacked, tmp_path):
