@@ -3,7 +3,7 @@
 from rendering import PYTHON_TOOLS, ROOT, output
 
 RULES = ROOT / "deploy/tests"
-PYTHON = (ROOT / "deploy/tests", ROOT / ".ci/deploy", ROOT / ".ci/licences")
+PYTHON = (ROOT / "deploy/tests", ROOT / ".ci/deploy", ROOT / "scripts/licences.py")
 
 # Templates are no YAML until they are rendered, and what a program writes is as it is.
 NOT_OURS = ("deploy/chart/templates", "deploy/tests/golden")

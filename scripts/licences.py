@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
-"""Prints the licences of what the static program holds of others: .ci/licences TARGET
+"""Prints the licences of what the static program holds of others: scripts/licences.py TARGET
 
-Fails for a crate that brings no text, since somebody then has to look. Needs the sources that a build has fetched.
+Fails for a crate that brings no text, since somebody then has to look.
 """
 
 import json
@@ -18,14 +17,14 @@ The program ip-masq-agent is licensed under the Apache License 2.0. It is linked
 
 The standard library of Rust: MIT or Apache-2.0, https://www.rust-lang.org/policies/licenses
 
-The C library of the target: the GNU C Library, LGPL-2.1-or-later, of the distribution that the program was built on, or musl, MIT.
-Whoever wants another one linked builds the program anew: its sources and .ci/static are all that it takes.
+The C library of the target: the GNU C Library, LGPL-2.1-or-later, of the distribution that the program was built on; or musl,
+MIT. Whoever wants another one linked builds the program anew: its sources and .ci/static are all that it takes.
 """
 
 
 def linked(target):
     """The packages that end up in the program, by name, without the workspace's own."""
-    words = ["cargo", "metadata", "--format-version=1", "--locked", "--offline", f"--filter-platform={target}"]
+    words = ["cargo", "metadata", "--format-version=1", "--locked", f"--filter-platform={target}"]
     metadata = json.loads(subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout)
     packages = {package["id"]: package for package in metadata["packages"]}
     dependencies = {node["id"]: node["deps"] for node in metadata["resolve"]["nodes"]}
@@ -46,7 +45,7 @@ def texts(package):
     folder = Path(package["manifest_path"]).parent
     chosen = next((folder / name for name in PREFERRED if (folder / name).is_file()), None)
     if chosen is None:
-        sys.exit(f".ci/licences: {package['name']} {package['version']} brings no text of its licence {package['license']}")
+        sys.exit(f"licences.py: {package['name']} {package['version']} brings no text of its licence {package['license']}")
     also = [folder / name for name in BESIDES if (folder / name).is_file()]
     return [path.read_text(encoding="utf-8").strip() for path in (chosen, *also)]
 
