@@ -1,6 +1,8 @@
 # Targets for people and for CI. On Debian and Ubuntu, as root, they install what they need besides a Rust toolchain.
 
 CARGO ?= cargo
+# Where Debian has nft, ip and iptables, and where an ordinary user's shell does not look.
+export PATH := $(PATH):/usr/sbin:/sbin
 # What static and image are made for: amd64 or arm64, gnu or musl.
 ARCH ?= $(patsubst aarch64,arm64,$(patsubst x86_64,amd64,$(shell uname -m)))
 LIBC ?= gnu
