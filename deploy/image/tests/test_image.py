@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from conftest import DIST, exempting
+from conftest import DIST, ROOT, exempting
 from node import NODE_ADDRESS, eventually
 
 EXEMPT = "10.99.0.9"
@@ -34,6 +34,7 @@ def test_labels_say_what_an_image_is(podman, images):
         assert labels["org.opencontainers.image.title"].startswith("ip-masq-agent")
         assert labels["org.opencontainers.image.version"] in name
         assert len(labels["org.opencontainers.image.revision"]) == 40
+        assert labels["org.opencontainers.image.source"] in (ROOT / "deploy/chart/Chart.yaml").read_text()
         assert "Apache-2.0" in labels["org.opencontainers.image.licenses"]
 
 
