@@ -176,7 +176,7 @@ fn signals_and_control_c_end_it_and_give_the_terminal_back() {
         assert!(shown.contains(LEFT_SCREEN) && shown.contains(SHOWN_CURSOR), "{shown:?}");
     };
     end_by(&|terminal| terminal.press(3));
-    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGTSTP] {
         end_by(&|terminal| terminal.signal(signal));
     }
 }

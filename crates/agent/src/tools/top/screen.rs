@@ -24,6 +24,17 @@ const USUAL_SIZE: (u16, u16) = (80, 24);
 /// No more signals or keys than this are taken in at once; the rest waits.
 const AT_ONCE: usize = 64;
 
+/// Signals that would end or stop the program with the terminal as it is, and the one that tells of a new size.
+const SIGNALS: [Signal; 7] = [
+    Signal::SIGTERM,
+    Signal::SIGINT,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+    Signal::SIGUSR1,
+    Signal::SIGTSTP,
+    Signal::SIGWINCH,
+];
+
 /// The terminal of this process, which is given back when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Screen {
@@ -48,8 +59,7 @@ impl Screen {
     /// # Errors
     /// Standard input and output are no terminal.
     pub(super) fn open() -> Result<Screen> {
-        let wanted = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGWINCH];
-        let wanted: SigSet = wanted.into_iter().collect();
+        let wanted: SigSet = SIGNALS.into_iter().collect();
         wanted.thread_block().context("cannot block signals")?;
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         let signals = SignalFd::with_flags(&wanted, flags).context("cannot open a signal descriptor")?;
