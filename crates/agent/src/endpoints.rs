@@ -1,5 +1,7 @@
 //! What the daemon answers over HTTP: metrics, health and the status page.
 
+use std::convert::Infallible;
+use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -20,7 +22,10 @@ use crate::metrics::process::Process;
 use crate::snat::sampler::Sampler;
 use crate::survey::Survey;
 
-/// How long after a failure the address is tried again.
+/// How long after the first failure the address is tried again: most often it is an earlier agent's that is about to end.
+const BIND_SOON: Duration = Duration::from_millis(100);
+
+/// How long after many failures.
 const BIND_AGAIN: Duration = Duration::from_secs(10);
 
 /// How long whoever asks for the status page waits for it. Everybody else waits meanwhile, and kubelet gives probes a second.
@@ -39,49 +44,47 @@ const PAGE_OFFERS: [Offer<OutputFormat>; 2] = [
 /// does not depend on it.
 ///
 /// # Errors
-/// There are no new threads to be had.
+/// There is no new thread to be had.
 pub fn serve(options: &DaemonOptions, board: &Arc<Board>, sampler: Option<Sampler>) -> Result<()> {
     let Some(address) = options.http_bind_address else { return Ok(()) };
-    let survey =
-        Survey::start(options.config_path.clone(), about_this_node(options), Arc::clone(board), sampler.clone());
-    let survey = survey.context("cannot start a thread")?;
-    let endpoints = Endpoints { board: Arc::clone(board), survey, sampler, reader: Mutex::default() };
-    match bind(address, endpoints) {
-        Ok(()) => Ok(()),
-        Err((error, endpoints)) => {
-            log::warn!(
-                "Nothing is served over HTTP yet, {address} cannot be had: {error:#}. It is tried again every {} s; \
-                 --http-bind-address names another one, or none",
-                BIND_AGAIN.as_secs()
-            );
-            let retry = move || bind_at_last(address, endpoints);
-            thread::Builder::new().name("http bind".to_owned()).spawn(retry).context("cannot start a thread")?;
-            Ok(())
-        }
-    }
-}
-
-fn bind(address: SocketAddr, endpoints: Endpoints) -> Result<(), (anyhow::Error, Endpoints)> {
-    let listener = match TcpListener::bind(address) {
-        Ok(listener) => listener,
-        Err(error) => return Err((error.into(), endpoints)),
+    // What is ready says that it is, and then somebody connects: so this is the one thing that the start waits for.
+    let listener = bind(address).map_err(|error| {
+        log::warn!(
+            "Nothing is served over HTTP yet, {address} cannot be had: {error}. It is tried again at least every {} s; \
+             --http-bind-address names another one, or none",
+            BIND_AGAIN.as_secs()
+        );
+    });
+    let (config_path, about, board) = (options.config_path.clone(), about_this_node(options), Arc::clone(board));
+    let work = move || -> Result<Infallible> {
+        let survey = Survey::start(config_path, about, Arc::clone(&board), sampler.clone());
+        let survey = survey.context("cannot start a thread")?;
+        let endpoints = Endpoints { board, survey, sampler, reader: Mutex::default() };
+        let listener = listener.unwrap_or_else(|()| bind_at_last(address));
+        http::serve(listener, |request| endpoints.answer(request)).context("cannot serve")
     };
-    // Port 0 lets the kernel choose one.
-    let bound = listener.local_addr().unwrap_or(address);
-    match http::serve(listener, move |request| endpoints.answer(request)) {
-        Ok(()) => log::info!("Serving {} on http://{bound}", PATHS.join(", ")),
-        Err(error) => log::error!(err:% = error; "Nothing is served over HTTP"),
-    }
-    Ok(())
+    let work = move || {
+        let Err(error) = work();
+        log::error!(err:% = format!("{error:#}"); "Nothing is served over HTTP");
+    };
+    thread::Builder::new().name("http".to_owned()).spawn(work).context("cannot start a thread").map(|_| ())
 }
 
-fn bind_at_last(address: SocketAddr, endpoints: Endpoints) {
-    let mut endpoints = Some(endpoints);
-    while let Some(unserved) = endpoints.take() {
-        thread::sleep(BIND_AGAIN);
-        if let Err((_, unserved)) = bind(address, unserved) {
-            endpoints = Some(unserved);
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(address)?;
+    // Port 0 lets the kernel choose one.
+    log::info!("Serving {} on http://{}", PATHS.join(", "), listener.local_addr().unwrap_or(address));
+    Ok(listener)
+}
+
+fn bind_at_last(address: SocketAddr) -> TcpListener {
+    let mut pause = BIND_SOON;
+    loop {
+        thread::sleep(pause);
+        if let Ok(listener) = bind(address) {
+            return listener;
         }
+        pause = (pause * 2).min(BIND_AGAIN);
     }
 }
 

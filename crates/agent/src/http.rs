@@ -4,9 +4,9 @@ mod connection;
 mod head;
 mod server;
 
+use std::convert::Infallible;
 use std::io;
 use std::net::TcpListener;
-use std::thread;
 
 use self::server::Server;
 
@@ -70,15 +70,14 @@ pub enum Status {
     VersionNotSupported,
 }
 
-/// Serves on a thread of its own, for as long as the process lives, whatever connects to `listener`.
+/// Serves whatever connects to `listener`, for as long as the process lives.
 ///
-/// `answer` is called on that thread, for one request at a time; while it runs, all clients wait.
+/// `answer` is called for one request at a time; while it runs, all clients wait.
 ///
 /// # Errors
-/// There is no new thread to be had, or the listener cannot be made non-blocking.
-pub fn serve(listener: TcpListener, answer: impl Fn(&Request) -> Response + Send + 'static) -> io::Result<()> {
-    let server = Server::new(listener, answer)?;
-    thread::Builder::new().name("http".to_owned()).spawn(move || server.run()).map(|_| ())
+/// The listener cannot be made non-blocking.
+pub fn serve(listener: TcpListener, answer: impl Fn(&Request) -> Response) -> io::Result<Infallible> {
+    Server::new(listener, answer)?.run()
 }
 
 impl Request {

@@ -33,7 +33,7 @@ impl Site {
             TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()
         });
         let address = listener.local_addr().unwrap();
-        serve(listener, answer).unwrap();
+        thread::spawn(move || serve(listener, answer));
         Site { namespace, address }
     }
 
@@ -240,6 +240,7 @@ fn clients_that_hang_on_by_the_hundred_do_not_keep_the_agent_from_its_work() {
         agent.wait_until("the flush to be healed and counted", || {
             scraper.value("drifts_total{kind=\"rule\"}").is_some_and(|rules| rules >= heals)
         });
-        assert_eq!(scraper.get("/readyz").status, 200);
+        // Drift is counted a moment before the pass that healed it is over.
+        scraper.wait_for("/readyz", 200, "[+]kernel: holds the policy");
     }
 }
