@@ -33,10 +33,10 @@ struct Series {
     /// What the kernel's counters stood at when they were last read; `None` until then. What they had counted by the first time was not
     /// in our time.
     last: Option<[u64; 2]>,
-    /// Whether there ever were counters.
-    exists: bool,
     /// When that was. A reading that began before it is older than what is known, and says nothing.
     as_of: Option<Instant>,
+    /// Whether there ever were counters.
+    exists: bool,
     /// The loop is about to set the counters in the kernel to other values, so nobody's reading can be told from before or after.
     is_paused: bool,
 }

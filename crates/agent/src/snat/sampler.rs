@@ -115,6 +115,8 @@ struct Rounds {
     interval: Duration,
     to_ports: PortRanges,
     conntrack: Option<Conntrack>,
+    /// The policy that was in force when the last wait was over. The look after it may have failed, and is not made again before it is due.
+    looked_under: Option<Arc<Outline>>,
     /// The policy by which the connections were last judged.
     policy: Option<Arc<Outline>>,
     stale: Stale,
@@ -138,15 +140,16 @@ impl Rounds {
     }
 
     /// Waits until `due`, or, when another policy comes into force, until `earliest`; answers which policy is in force.
-    fn wait(&self, earliest: Instant, due: Instant) -> Option<Arc<Outline>> {
+    fn wait(&mut self, earliest: Instant, due: Instant) -> Option<Arc<Outline>> {
         let mut state = self.shared.lock();
         loop {
-            let has_changed = state.in_force.as_ref().map(Arc::as_ptr) != self.policy.as_ref().map(Arc::as_ptr);
+            let has_changed = state.in_force.as_ref().map(Arc::as_ptr) != self.looked_under.as_ref().map(Arc::as_ptr);
             let left = if has_changed { earliest } else { due }.saturating_duration_since(Instant::now());
             let changed = &self.shared.changed;
             if !state.has_begun {
                 state = changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             } else if left.is_zero() {
+                self.looked_under.clone_from(&state.in_force);
                 return state.in_force.clone();
             } else {
                 (state, _) = changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
@@ -257,4 +260,25 @@ impl Locals {
 /// The CPU time of the calling thread.
 fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use masq::config::{Config, Flags};
+    use masq::policy::Policy;
+
+    use super::*;
+
+    #[test]
+    fn another_policy_is_waited_for_once_whatever_becomes_of_the_look_at_it() {
+        let shared = Arc::new(Shared::default());
+        let mut rounds = Rounds { shared: Arc::clone(&shared), ..Rounds::default() };
+        let policy = Arc::new(Outline::new(&Policy::new(&Config::default_for(&Flags::default()))));
+        Sampler { shared }.in_force(Some(Arc::clone(&policy)));
+        let now = Instant::now();
+        assert_eq!(rounds.wait(now, now + Duration::from_secs(3600)), Some(policy), "as soon as it is in force");
+        let due = now + Duration::from_millis(50);
+        rounds.wait(now, due);
+        assert!(Instant::now() >= due, "it is no other policy any more");
+    }
 }

@@ -1,6 +1,5 @@
 //! Everything that `explain` asks the kernel: routes, addresses, rules of both stacks and live connections.
 
-use std::env;
 use std::net::IpAddr;
 
 use anyhow::{Context, Result};
@@ -8,6 +7,7 @@ use masq::cidr::Family;
 use nfnetlink::{Connection, Conntrack, Direction, TupleFilter};
 
 use crate::backend::detect::Backend;
+use crate::backend::search_path;
 use crate::cli::{BackendChoice, ExplainOptions, Question};
 use crate::foreign::condition::{AddressTypes, Link};
 use crate::foreign::{self, Ruleset, Unseen};
@@ -86,7 +86,7 @@ pub(super) fn look(options: &ExplainOptions) -> Result<Look> {
         Ok(route) => Some(picked(&mut routes, route, destination)?),
         Err(_) => None,
     };
-    let mut reading = foreign::read(&env::var_os("PATH").unwrap_or_default(), &options.masq_chain, Vec::new());
+    let mut reading = foreign::read(&search_path(), &options.masq_chain, Vec::new());
     match options.backend {
         BackendChoice::Auto => {}
         BackendChoice::Nftables => reading.ruleset.disown(Backend::Iptables),
