@@ -298,6 +298,7 @@ impl Agent {
                 events.ignore_kernel();
             }
         });
+        self.board.cidr_counts().resume();
         if !backend.does_without_notices() {
             events.watch_kernel()?;
         }

@@ -128,16 +128,19 @@ impl Board {
     }
 
     /// From now on connections are counted by the CIDRs of this policy. Until now they were by those of the one before; and before the first
-    /// one, what counters stand at was not counted in our time.
+    /// one, what counters stand at was not counted in our time. Nothing is counted by CIDR until [`CidrCounts::resume`]: the rules that the
+    /// kernel still holds could be taken for those of this policy.
     pub fn count_by(&self, policy: Arc<Policy>) {
         let is_first = self.facts().counted_by.is_none();
         let mut reader = Reader::default();
         if !is_first {
             self.count(&mut reader);
+            self.cidr_counts.pause();
         }
         self.update(|facts| facts.counted_by = Some(policy));
         if is_first {
             self.count(&mut reader);
+            self.cidr_counts.pause();
         }
     }
 

@@ -31,6 +31,8 @@ struct Sums {
     /// time.
     last: Option<BTreeMap<Part, u64>>,
     as_of: Option<Instant>,
+    /// The rules of one policy are being replaced by those of another, so nobody's reading can be told from before or after.
+    is_paused: bool,
 }
 
 impl CidrCounts {
@@ -39,7 +41,7 @@ impl CidrCounts {
     pub fn record(&self, began: Instant, cidrs: BTreeSet<String>, found: Vec<CidrStand>) {
         let mut sums = self.lock();
         // A reading that began before the last one ended is older than what is known.
-        if sums.as_of.is_some_and(|as_of| began < as_of) {
+        if sums.is_paused || sums.as_of.is_some_and(|as_of| began < as_of) {
             return;
         }
         sums.totals.retain(|cidr, _| cidrs.contains(cidr));
@@ -61,6 +63,19 @@ impl CidrCounts {
         }
         sums.last = Some(last);
         sums.as_of = Some(Instant::now());
+    }
+
+    /// No reading counts from now on: the rules are about to be those of another policy.
+    pub fn pause(&self) {
+        self.lock().is_paused = true;
+    }
+
+    /// Readings that begin from now on count again.
+    pub fn resume(&self) {
+        let mut sums = self.lock();
+        if std::mem::take(&mut sums.is_paused) {
+            sums.as_of = Some(Instant::now());
+        }
     }
 
     /// The sums.
@@ -105,5 +120,21 @@ mod tests {
         assert_eq!(read(&counts, &["a"], &[]), [12]);
         assert_eq!(read(&counts, &["a"], &[("a", 1, 20)]), [32]);
         assert_eq!(read(&counts, &["b"], &[("b", 1, 1)]), [1], "a CIDR that is gone is forgotten");
+    }
+
+    #[test]
+    fn what_is_read_while_the_policy_changes_says_nothing() {
+        let counts = CidrCounts::default();
+        read(&counts, &["a"], &[("a", 1, 0)]);
+        let early = Instant::now();
+        counts.pause();
+        assert_eq!(read(&counts, &["b"], &[("b", 1, 1_000)]), [0], "the rule is still that of a");
+        counts.resume();
+        counts.record(
+            early,
+            ["b".to_owned()].into(),
+            vec![CidrStand { cidr: "b".to_owned(), part: (1, 1), packets: 9 }],
+        );
+        assert_eq!(read(&counts, &["b"], &[("b", 1, 2)]), [2]);
     }
 }
