@@ -327,13 +327,13 @@ impl Agent {
     }
 
     fn status(&self, field: &str) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
-        line.split_whitespace().next().unwrap().parse().unwrap()
+        number(&Path::new("/proc").join(self.0.id().to_string()).join("status"), field)
     }
 
+    /// How often its threads have gone to sleep.
     fn switches(&self) -> u64 {
-        self.status("voluntary_ctxt_switches:")
+        let threads = fs::read_dir(format!("/proc/{}/task", self.0.id())).unwrap();
+        threads.map(|thread| number(&thread.unwrap().path().join("status"), "voluntary_ctxt_switches:")).sum()
     }
 
     /// User and system time.
@@ -342,6 +342,13 @@ impl Agent {
         let behind_name = stat.rsplit_once(')').unwrap().1;
         behind_name.split_whitespace().skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum()
     }
+}
+
+/// The number behind a field of a `status` file.
+fn number(status: &Path, field: &str) -> u64 {
+    let status = fs::read_to_string(status).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
+    line.split_whitespace().next().unwrap().parse().unwrap()
 }
 
 impl Drop for Agent {

@@ -14,9 +14,9 @@ pub struct Count {
 
 /// Counts of at most a given number of keys.
 ///
-/// While there are no more keys than that, every count is exact. Beyond that it follows Misra and Gries: a key for which there is no room takes
-/// one connection away from every other key, and keys without connections go. So after n connections each count is too small by n / (most + 1) at most,
-/// and every key with more than that is there, in whatever order they came.
+/// While there are no more keys than that, every count is exact. Beyond that it follows Misra and Gries: a key for which there is no
+/// room takes one connection away from every other key, and keys without connections go. So after n connections each count is too
+/// small by n / (most + 1) at most, and every key with more than that is there, in whatever order they came.
 #[derive(Debug)]
 pub struct Tally<K> {
     counts: HashMap<K, Count>,

@@ -11,7 +11,8 @@ use super::{STATUS_CANNOT_LOOK, STATUS_FINE, STATUS_TO_REPORT, input};
 use crate::backend::{iptables, nftables};
 use crate::cli::{BackendChoice, OutputFormat, RenderOptions};
 
-/// Prints the policy as `nft -f` reads it, or `iptables-restore` and `ip6tables-restore`; remarks on the config go to standard error, so that the output can be piped on.
+/// Prints the policy as `nft -f` reads it, or `iptables-restore` and `ip6tables-restore`; remarks on the config go to standard error, so
+/// that the output can be piped on.
 ///
 /// Exit status: 0 printed; 1 the config is refused; 3 it could not be read.
 pub fn run(options: &RenderOptions) -> ExitCode {

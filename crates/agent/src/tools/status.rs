@@ -139,8 +139,10 @@ fn not_in_force(seen: &Seen) -> Option<Finding> {
     let lines: usize = groups.iter().map(|group| group.lines.len()).sum();
     let remedy = match seen.agents.as_slice() {
         [] => "start the agent; none is seen here",
-        [_, ..] => {
-            "see what differs with ip-masq-agent diff, give both tools the agent's own flags, and look into the agent's log"
+        [_] => "see what differs with ip-masq-agent diff, and look into the agent's log",
+        // Of several it is not known whose flags to take.
+        [_, _, ..] => {
+            "several agents run here: stop all but one, see what differs with ip-masq-agent diff, and look into the agent's log"
         }
     };
     (lines > 0).then(|| Finding {

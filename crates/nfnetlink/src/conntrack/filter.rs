@@ -79,9 +79,9 @@ impl TupleFilter {
             && self.destination_port.is_none_or(|wanted| Some(wanted) == destination_port)
     }
 
-    /// The attributes by which the kernel filters, which it does for one family at a time. It takes IPv6 addresses too, but then answers with the connections that have
-    /// other ones (seen on Linux 6.18, and in the source since the filter came in 5.8), so it is not asked to. Ports it takes only
-    /// with a protocol.
+    /// The attributes by which the kernel filters, which it does for one family at a time. It takes IPv6 addresses too, but then answers
+    /// with the connections that have other ones (seen on Linux 6.18, and in the source since the filter came in 5.8), so it is not asked
+    /// to. Ports it takes only with a protocol.
     pub(super) fn put(&self, writer: &mut Writer) {
         let (tuple, flags_of) = match self.direction {
             Direction::Original => (CTA_TUPLE_ORIG, CTA_FILTER_ORIG_FLAGS),

@@ -145,8 +145,8 @@ impl Tools {
         self.family
     }
 
-    /// Reads the nat table and what its rules have counted. It may be incomplete: the program of the nft stack ends in the middle with an error where a native
-    /// rule is beyond it.
+    /// Reads the nat table and what its rules have counted. It may be incomplete: the program of the nft stack ends in the middle with
+    /// an error where a native rule is beyond it.
     ///
     /// # Errors
     /// The program cannot be run or refuses.

@@ -71,17 +71,11 @@ pub(super) type PortUses<'p> = &'p dyn Fn(&Policy) -> Result<Vec<PortUse>>;
 pub(super) fn look(options: &NodeOptions, reading: node::Reading, port_uses: PortUses<'_>) -> Seen {
     let node::Reading { sources, findings: diagnostics, config } = reading;
     let policy = config.as_ref().map(Policy::new);
-    let (mut backend, mut comparison, mut lock) = (None, None, None);
     let mut unseen = Vec::new();
-    match node::open(options) {
-        Ok(mut opened) => {
-            comparison = policy.as_ref().map(|policy| opened.compare(policy));
-            // The other stack does without.
-            lock = opened.stack().filter(|stack| stack.chosen == Stack::Legacy).and_then(|_| lock_file::read());
-            backend = Some((opened.description(), node::backend_json(&opened)));
-        }
-        Err(error) => unseen.push(error),
-    }
+    let OwnRules { backend, mut comparison, lock } = own_rules(options, policy.as_ref()).unwrap_or_else(|error| {
+        unseen.push(error);
+        OwnRules::default()
+    });
     let mut legacy = Vec::new();
     if let Some(comparison) = &mut comparison {
         unseen.append(&mut comparison.failures);
@@ -91,40 +85,65 @@ pub(super) fn look(options: &NodeOptions, reading: node::Reading, port_uses: Por
     unseen.extend(rules_unseen.into_iter().map(|unseen| unseen.error));
     let conntrack =
         conntrack::read().map_err(|error| unseen.push(Error::from(error).context("connection tracking"))).ok();
-    let too_old = comparison.as_ref().and_then(|comparison| comparison.too_old.as_deref());
-    let findings = policy.map_or_else(Vec::new, |policy| {
-        let networks = networks::read();
-        let packets = or_none(packets(&policy, &ruleset, &networks).context("routes"), &mut unseen);
-        let tunnels = or_none(tunnels::read(&policy), &mut unseen);
-        // Where the table cannot be looked at, that was told above.
-        let port_uses = conntrack.map(|_| port_uses(&policy)).map_or_else(Vec::new, |read| or_none(read, &mut unseen));
-        let facts = Facts {
-            policy: &policy,
-            ruleset: &ruleset,
-            packets: &packets,
-            networks: &networks,
-            tunnels: &tunnels,
-            reserved_ports: &reserved_ports(),
-            conntrack,
-            port_uses: &port_uses,
-            too_old,
-            lock: lock.as_ref(),
-        };
-        let mut sets = SetLookup::open();
-        doctor::examine(&facts, &mut |table, set, address| sets.has(table, set, address))
-    });
-    Seen {
+    let mut seen = Seen {
         files: sources.iter().map(|source| (source.name.clone(), age(&source.name))).collect(),
         hash: config_file::hash(&sources),
         diagnostics,
         config,
         backend,
         comparison,
+        ruleset,
         agents: running::agents(),
         conntrack,
-        findings,
+        findings: Vec::new(),
         unseen,
-        ruleset,
+    };
+    if let Some(policy) = &policy {
+        seen.findings = seen.examine(policy, lock.as_ref(), port_uses);
+    }
+    seen
+}
+
+/// What the backend says of itself, of our rules, and of its lock file.
+#[derive(Default)]
+struct OwnRules {
+    backend: Option<(String, Value)>,
+    comparison: Option<Comparison>,
+    lock: Option<lock_file::Trouble>,
+}
+
+fn own_rules(options: &NodeOptions, policy: Option<&Policy>) -> Result<OwnRules> {
+    let mut backend = node::open(options)?;
+    Ok(OwnRules {
+        comparison: policy.map(|policy| backend.compare(policy)),
+        // The other stack does without.
+        lock: backend.stack().filter(|stack| stack.chosen == Stack::Legacy).and_then(|_| lock_file::read()),
+        backend: Some((backend.description(), node::backend_json(&backend))),
+    })
+}
+
+impl Seen {
+    /// What is wrong, as far as it shows in what was seen and in a few things more that are asked for here.
+    fn examine(&mut self, policy: &Policy, lock: Option<&lock_file::Trouble>, port_uses: PortUses<'_>) -> Vec<Finding> {
+        let networks = networks::read();
+        let packets = or_none(packets(policy, &self.ruleset, &networks).context("routes"), &mut self.unseen);
+        let tunnels = or_none(tunnels::read(policy), &mut self.unseen);
+        // Where the table cannot be looked at, that was told already.
+        let port_uses = self.conntrack.map_or_else(Vec::new, |_| or_none(port_uses(policy), &mut self.unseen));
+        let facts = Facts {
+            policy,
+            ruleset: &self.ruleset,
+            packets: &packets,
+            networks: &networks,
+            tunnels: &tunnels,
+            reserved_ports: &reserved_ports(),
+            conntrack: self.conntrack,
+            port_uses: &port_uses,
+            too_old: self.comparison.as_ref().and_then(|comparison| comparison.too_old.as_deref()),
+            lock,
+        };
+        let mut sets = SetLookup::open();
+        doctor::examine(&facts, &mut |table, set, address| sets.has(table, set, address))
     }
 }
 

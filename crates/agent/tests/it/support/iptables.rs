@@ -224,7 +224,8 @@ fn wrap_agent(programs: &Directory) -> PathBuf {
     programs.join("agent")
 }
 
-/// Puts an executable into a directory. Written elsewhere and renamed, for a process forked off by another test may hold a file being written open for a moment.
+/// Puts an executable into a directory. Written elsewhere and renamed, for a process forked off by another test may hold a file being
+/// written open for a moment.
 pub fn write_program(directory: &Directory, name: &str, text: &str) {
     let fresh = directory.join("fresh");
     fs::write(&fresh, text).unwrap();
