@@ -171,6 +171,16 @@ pub struct ForeignRule {
     pub text: String,
 }
 
+impl ForeignRule {
+    /// Whether it can translate the source of what leaves.
+    pub fn may_translate_what_leaves(&self) -> bool {
+        match self.effect {
+            Effect::MayMasquerade | Effect::MayTranslate => self.hook == Hook::Postrouting,
+            Effect::MayUntrack | Effect::EndsTraversal | Effect::None => false,
+        }
+    }
+}
+
 impl Table {
     /// A table with these chains, whose names differ.
     pub fn new(stack: Stack, family: ProtocolFamily, name: impl Into<String>, chains: Vec<Chain>) -> Table {

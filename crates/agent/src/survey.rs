@@ -14,7 +14,7 @@ use crate::backend::reader::Reader;
 use crate::backend::search_path;
 use crate::board::Board;
 use crate::cli::NodeOptions;
-use crate::foreign::{self, Effect, ForeignRule, Hook, Position};
+use crate::foreign::{self, Position};
 use crate::snat::sampler::Sampler;
 use crate::tools::status::{self, Page};
 
@@ -170,14 +170,9 @@ impl Surveyor {
         }
         self.seen_in = generation;
         let rules = reading.ruleset.foreign_rules();
-        let at = |position| rules.iter().filter(|rule| translates(rule) && rule.position == Some(position)).count();
+        let at = |position| {
+            rules.iter().filter(|rule| rule.may_translate_what_leaves() && rule.position == Some(position)).count()
+        };
         Some(ForeignRules { before: at(Position::Before), after: at(Position::After) })
-    }
-}
-
-fn translates(rule: &ForeignRule) -> bool {
-    match rule.effect {
-        Effect::MayMasquerade | Effect::MayTranslate => rule.hook == Hook::Postrouting,
-        Effect::MayUntrack | Effect::EndsTraversal | Effect::None => false,
     }
 }

@@ -18,7 +18,7 @@ use super::{STATUS_CANNOT_LOOK, STATUS_FINE, STATUS_TO_REPORT};
 use crate::cli::{NodeOptions, OutputFormat};
 use crate::config_file;
 use crate::doctor::{Finding, Severity};
-use crate::foreign::{Effect, ForeignRule, Hook};
+use crate::foreign::{Effect, ForeignRule};
 use crate::snat::sampler::Sampler;
 
 /// Exit status of a node on which the policy is not in force.
@@ -91,7 +91,7 @@ impl<'s> Status<'s> {
         findings.extend(not_in_force(seen));
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
         let mut foreign = seen.ruleset.foreign_rules();
-        foreign.retain(changes_what_leaves);
+        foreign.retain(|rule| rule.may_translate_what_leaves() || rule.effect == Effect::MayUntrack);
         Status { seen, foreign, findings }
     }
 
@@ -112,14 +112,6 @@ impl<'s> Status<'s> {
             STATUS_BROKEN => "broken",
             _ => "cannot-look",
         }
-    }
-}
-
-fn changes_what_leaves(rule: &ForeignRule) -> bool {
-    match rule.effect {
-        Effect::MayMasquerade | Effect::MayTranslate => rule.hook == Hook::Postrouting,
-        Effect::MayUntrack => true,
-        Effect::EndsTraversal | Effect::None => false,
     }
 }
 
