@@ -17,8 +17,9 @@ use super::iptables::save::Observed;
 use super::iptables::version::Stack;
 use super::nftables::{self, OUR_TABLE};
 
-/// How long a save program may take.
-const PROGRAM_LIMIT: Duration = Duration::from_secs(10);
+/// How long a save program may take. The loop waits for it where a change of the policy would make counters anew, and a number is not worth
+/// more.
+const PROGRAM_LIMIT: Duration = Duration::from_secs(2);
 
 /// How often a reading begins anew because others change the ruleset meanwhile.
 const READINGS: u32 = 5;
