@@ -54,6 +54,22 @@ pub struct Facts {
     pub lock_refusals: u64,
 }
 
+/// The counters of so many CIDRs are read while a scrape waits for them. With iptables-nft each has a rule of its own, and to tell ten
+/// thousand of these takes the kernel, and us, some 40 ms.
+const READ_AT_ONCE: usize = 2_000;
+
+impl Facts {
+    /// Whether to read the counters takes long, or a program: then they are read beside, and a scrape tells what was found for the one before.
+    pub fn counters_take_long(&self) -> bool {
+        let are_many = self.cidrs.values().sum::<usize>() > READ_AT_ONCE;
+        match &self.rules_at {
+            None => false,
+            Some(Place::Table) => are_many && self.counted_by.is_some(),
+            Some(place @ Place::Chain { .. }) => are_many || place.takes_programs(),
+        }
+    }
+}
+
 /// A config, good or bad.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigFacts {

@@ -124,7 +124,7 @@ impl Endpoints {
     fn metrics(&self, accept: &str) -> Response {
         let format: Format = accept::choose(accept, &exposition::OFFERS);
         let facts = self.board.facts();
-        if facts.rules_at.as_ref().is_some_and(|place| !place.takes_programs()) {
+        if !facts.counters_take_long() {
             self.board.count(&mut self.reader.lock().unwrap_or_else(PoisonError::into_inner));
         }
         let numbers = Numbers {

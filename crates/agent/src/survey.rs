@@ -74,7 +74,7 @@ impl Survey {
     }
 
     /// The rules of others as they were last seen. Answers at once, and has older findings renewed, as well as sums of counters whose
-    /// reading takes programs.
+    /// reading takes long.
     pub fn foreign_rules(&self) -> Option<ForeignRules> {
         let mut findings = self.shared.findings();
         if findings.numbers_at.is_none_or(|at| at.elapsed() > NUMBERS_KEEP) {
@@ -147,9 +147,9 @@ impl Surveyor {
         }
     }
 
-    /// Reads counters where that takes programs; where it does not, scrapes read them.
+    /// Reads counters where that takes long; where it does not, scrapes read them.
     fn count(&mut self) {
-        if self.board.facts().rules_at.is_some_and(|place| place.takes_programs()) {
+        if self.board.facts().counters_take_long() {
             self.board.count(&mut self.reader);
         }
     }

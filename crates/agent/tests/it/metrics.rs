@@ -129,6 +129,20 @@ fn connections_are_counted_exactly_through_a_reload_and_a_heal() {
 }
 
 #[test]
+fn the_counters_of_thousands_of_cidrs_are_told_by_a_later_scrape() {
+    let cidrs: String = (0..2_500).map(|number| format!("- 11.{}.{}.0/24\n", number / 250, number % 250)).collect();
+    let config = format!("cidrLimit: 3000\nnonMasqueradeCIDRs:\n- 10.0.0.0/8\n- fd00::/8\n{cidrs}");
+    let lab = Lab::open().unwrap();
+    let flags = Flags { enable_ipv6: true, ..Flags::default() };
+    let agent = Engine::Iptables(Stack::Nft).start_with(&lab, &flags, Some(&config), &[HTTP]);
+    let scraper = Scraper::new(&lab.node);
+    let name = "connections_total{family=\"ipv4\",verdict=\"exempt\"}";
+    agent.wait_until("the counters to have been read once", || scraper.value(name) == Some(0.0));
+    Traffic { lab: &lab, masqueraded: 0, exempt: 0 }.send(0, 5);
+    agent.wait_until("the connections to be counted", || scraper.value(name) == Some(5.0));
+}
+
+#[test]
 fn what_an_earlier_run_has_counted_is_not_counted_again() {
     for engine in ENGINES {
         let lab = Lab::open().unwrap();
