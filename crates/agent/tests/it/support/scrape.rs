@@ -46,6 +46,12 @@ impl<'n> Scraper<'n> {
         self.samples().get(&format!("ip_masq_agent_{name}")).copied()
     }
 
+    /// How much was healed, of whatever kind.
+    pub fn drifts(&self) -> f64 {
+        let samples = self.samples();
+        samples.iter().filter(|(name, _)| name.starts_with("ip_masq_agent_drifts_total{")).map(|(_, count)| count).sum()
+    }
+
     /// Waits until an endpoint answers with a status and a line that contains `text`.
     pub fn wait_for(&self, path: &str, status: u16, text: &str) {
         let mut last = None;
