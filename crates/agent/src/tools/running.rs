@@ -19,7 +19,8 @@ pub(super) struct Running {
 }
 
 /// A tool's words with the flags of the agent that runs here put before the tool's own: without them it would hold another policy
-/// against the kernel than the agent does. Where no agent is seen, or several, nothing is put there.
+/// against the kernel than the agent does. Where no agent is seen, or several, nothing is put there. Anybody may give a process an agent's
+/// name, so it takes the power to program the kernel to be heeded.
 ///
 /// The config is the file that the agent sees, which in a container is another one than the node's of the same name.
 pub fn with_flags_of_the_agent(args: Vec<OsString>) -> Vec<OsString> {
@@ -28,7 +29,7 @@ pub fn with_flags_of_the_agent(args: Vec<OsString>) -> Vec<OsString> {
         .into_iter()
         .find(|tool| tool.word().is_some_and(|w| word == w));
     let Some(tool) = tool else { return args };
-    let agents = agents();
+    let agents: Vec<Running> = agents().into_iter().filter(Running::may_program_the_kernel).collect();
     let [agent] = agents.as_slice() else { return args };
     let mut all = vec![word.clone()];
     all.extend(cli::inherited(tool, &agent.flags(), |path| agent.sees(path)));
@@ -37,6 +38,18 @@ pub fn with_flags_of_the_agent(args: Vec<OsString>) -> Vec<OsString> {
 }
 
 impl Running {
+    /// Whether the process has CAP_NET_ADMIN in the user namespace of the caller.
+    fn may_program_the_kernel(&self) -> bool {
+        const NET_ADMIN: u64 = 1 << 12;
+        let process = Path::new("/proc").join(self.pid.to_string());
+        let namespaces = [process.join("ns/user"), PathBuf::from("/proc/thread-self/ns/user")].map(fs::read_link);
+        let [Ok(theirs), Ok(ours)] = namespaces else { return false };
+        let status = fs::read_to_string(process.join("status")).unwrap_or_default();
+        let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+        let effective = effective.and_then(|word| u64::from_str_radix(word.trim(), 16).ok());
+        theirs == ours && effective.is_some_and(|bits| bits & NET_ADMIN != 0)
+    }
+
     fn flags(&self) -> Vec<OsString> {
         self.words.iter().skip(1).map(OsString::from).collect()
     }

@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
 
 use ip_masq_agent::lab::namespace::Namespace;
 
-use crate::support::agent::{Agent, PATIENCE, program};
+use crate::support::agent::{Agent, PATIENCE, program, wait_until};
 use crate::support::program::run_in;
 
 const FLAGS: [&str; 3] = ["--backend=nftables", "--enable-ipv6", "--to-ports=1024-29999"];
@@ -30,6 +31,25 @@ fn of_several_agents_no_flags_are_taken() {
     let _agents = [(); 2].map(|()| Agent::start_ready(&node, &FLAGS, None));
     let run = run_in(&node, &["status", "--backend=nftables"], "", |_| {});
     assert_eq!(run.status, Some(2), "the policy without their flags is not in force: {run:?}");
+}
+
+#[test]
+fn a_process_that_only_bears_the_name_is_not_heeded() {
+    let node = Namespace::open("node").unwrap();
+    let _agent = Agent::start_ready(&node, &FLAGS, None);
+    let mut impostor = Command::new("setpriv");
+    impostor.args(["--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", "--"]).arg(program());
+    impostor.args(["--backend=iptables", "--config=/nonexistent/ip-masq-agent"]).stderr(Stdio::null());
+    let mut impostor = node.run(move || impostor.spawn()).unwrap();
+    let pid = impostor.id().to_string();
+    wait_until("the impostor to be there", || {
+        run_in(&node, &["status", "-o", "json"], "", |_| {}).stdout.contains(&format!("\"pid\": {pid}"))
+    });
+    let run = run_in(&node, &["status"], "", |_| {});
+    impostor.kill().unwrap();
+    impostor.wait().unwrap();
+    assert_eq!(run.status, Some(1), "in force by the agent's flags, with its warnings: {run:?}");
+    assert!(run.stdout.contains("in sync with the policy"), "{run:?}");
 }
 
 #[test]
