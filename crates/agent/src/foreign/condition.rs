@@ -216,22 +216,8 @@ impl Question {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::packet;
     use super::*;
-
-    fn packet() -> Packet {
-        Packet {
-            source: "10.244.0.2".parse().unwrap(),
-            destination: "8.8.8.8".parse().unwrap(),
-            source_type: AddressTypes::UNICAST,
-            destination_type: AddressTypes::UNICAST,
-            protocol: Some(17),
-            source_port: None,
-            destination_port: Some(53),
-            input: Some(Link { index: 2, name: "p0".to_owned() }),
-            output: Some(Link { index: 3, name: "eth0".to_owned() }),
-            mark: Some(0),
-        }
-    }
 
     fn answer(question: Question) -> Answer {
         Test::new(question).answer(&packet(), Assumed { mark: Some(0) }, &mut |_, _| None)
@@ -242,7 +228,7 @@ mod tests {
         let source = Question::Source(Span::block(Family::Ipv4, 0x0af4_0000, 24));
         assert_eq!(answer(source.clone()), Answer::Yes);
         assert_eq!(answer(Question::Destination(Span::block(Family::Ipv4, 0x0af4_0000, 24))), Answer::No);
-        assert_eq!(answer(Question::Output(LinkName::Prefix("eth".to_owned()))), Answer::Yes);
+        assert_eq!(answer(Question::Output(LinkName::Prefix("e".to_owned()))), Answer::Yes);
         assert_eq!(answer(Question::Input(LinkName::Index(3))), Answer::No);
         assert_eq!(answer(Question::DestinationPort(1, 53)), Answer::Yes);
         assert_eq!(answer(Question::SourcePort(1, 53)), Answer::Maybe);

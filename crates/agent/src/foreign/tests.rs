@@ -28,7 +28,8 @@ fn jump() -> String {
     )
 }
 
-fn packet() -> Packet {
+/// A pod's packet to a name server outside.
+pub(super) fn packet() -> Packet {
     let address = |text: &str| text.parse::<IpAddr>().unwrap();
     Packet {
         source: address("10.244.0.2"),
